@@ -13,7 +13,7 @@ from joiner.cluster import Pod, Requirements
 from joiner.planning import PendingPod, Plan, Reason, Snapshot
 from joiner.pools import InvalidManifest
 
-NO_PRICES: Final = "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster launches them"
+NO_PRICES: Final = "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster has spot prices"
 REMEDY: Final = "give a catalogue with spot prices (--catalogue)"
 SPOT_POOL: Final = f"it allows Spot Instances only: {NO_PRICES}; {REMEDY}"
 SPOT_POD: Final = f"the pod requires a Spot Instance: {NO_PRICES}; {REMEDY}"

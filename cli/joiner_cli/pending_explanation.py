@@ -17,7 +17,7 @@ from joiner.planning.model.node_offers import INSTANCE_LABELS, node_labels
 from joiner.planning.output.explanation import NO_TERMS
 from joiner.pools import NodePool
 from joiner_cli.manifest_plan import ManifestPlan
-from joiner_cli.missing_spot_prices import SPOT_POD
+from joiner_cli.missing_spot_prices import SPOT_POD, SPOT_POOL
 from joiner_cli.remedies import RemedySearch
 from joiner_cli.rendering.text_columns import format_columns, format_dollars
 
@@ -41,7 +41,10 @@ def explain_pending_pod(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan
     for reason in reasons:
         pool = find_pool(reason.pool, found)
         lines += ["", f"{reason.pool or 'Every pool'}: {reason.reason}."]
-        if pool is None or _closed(pool, found) or reason.reason == SPOT_POD:
+        if reason.reason in (SPOT_POOL, SPOT_POD) and pool is not None:
+            lines.append(f"  What would have to change: {RemedySearch.of(pod, pool, reason, found).describe()}.")
+            continue
+        if pool is None or _closed(pool, found):
             continue
         groups = group_types(pod, pool, found)
         if pod.constraints.untolerated(pool.taints) is None:

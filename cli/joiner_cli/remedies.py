@@ -16,12 +16,14 @@ from joiner.planning import Planner, Reason
 from joiner.pools import NodePool
 from joiner_cli.manifest_changes import ChangeOfPod, ChangeOfPool, changes_of_pod, changes_of_pool
 from joiner_cli.manifest_plan import ManifestPlan
-from joiner_cli.missing_spot_prices import assume_spot_offerings, lacks_spot_prices, requires_spot
+from joiner_cli.missing_spot_prices import SPOT_POOL, assume_spot_offerings, lacks_spot_prices, requires_spot
 from joiner_cli.rendering.text_columns import format_dollars
 from joiner_cli.what_if_plans import apply_plan, what_if_effort
 
 NOT_FOUND: Final = "no change of the pod and of this pool alone was found that places it"
 ALONE: Final = "nothing; a plan for this pod alone places it"
+WITH_PRICES: Final = "nothing; a plan with spot prices places it"
+ASSUMED: Final = "this assumes Spot Instances, for which the catalogue has no prices"
 MOST_ALTERNATIVES: Final = 3  # alternatives of a node affinity for which a pool is changed
 
 Change = ChangeOfPod | ChangeOfPool
@@ -49,15 +51,25 @@ class RemedySearch:
 
     @classmethod
     def of(cls, pod: Pod, pool: NodePool, reason: Reason, found: ManifestPlan) -> "RemedySearch":
-        """Start a search. Without spot prices, it assumes Spot Instances for a pod that requires them."""
+        """Start a search. Without spot prices, it assumes Spot Instances for a pod or a pool that requires them."""
         catalogue = found.catalogue.catalogue
-        assumed = requires_spot(pod) and lacks_spot_prices(catalogue)
+        spot_only = found.manifests.snapshot.closed_pools.get(pool.key) == SPOT_POOL
+        assumed = (requires_spot(pod) or spot_only) and lacks_spot_prices(catalogue)
         return cls(pod, pool, reason, found, assume_spot_offerings(catalogue) if assumed else catalogue)
+
+    @property
+    def assumes_spot(self) -> bool:
+        """Return whether its plans have Spot Instances that the catalogue has no prices for."""
+        return self.catalogue is not self.found.catalogue.catalogue
 
     def describe(self) -> str:
         """Return the changes that place the pod, as a sentence without its end."""
         if self._plan(()).placed:
-            return ALONE
+            return WITH_PRICES if self.assumes_spot else ALONE
+        changes = self._describe_changes()
+        return changes if changes == NOT_FOUND or not self.assumes_spot else f"{changes}; {ASSUMED}"
+
+    def _describe_changes(self) -> str:
         of_pod = self._changes_of_pod()
         on_pod, on_pool = self._smallest(of_pod), self._change_pool(())
         if not on_pod and not on_pool:
@@ -106,8 +118,9 @@ class RemedySearch:
             else:
                 pool = one.apply(pool)
         snapshot = apply_plan(self.found)
+        closed = {key: reason for key, reason in snapshot.closed_pools.items() if reason != SPOT_POOL}
         made = self.planner.plan(
-            replace(snapshot, pods=(*snapshot.pods, pod), pools=(pool,)),
+            replace(snapshot, pods=(*snapshot.pods, pod), pools=(pool,), closed_pools=closed),
             self.catalogue,
             classes=self.found.classes,
             ceilings=self.found.request.limits.ceilings,
@@ -115,8 +128,7 @@ class RemedySearch:
         )
         there = next((node for node in made.nodes if pod.key in node.pods), None)
         if there:
-            known = self.catalogue is self.found.catalogue.catalogue
-            price = f", {format_dollars(there.price_per_hour)}/h" if known else ""
+            price = "" if self.assumes_spot else f", {format_dollars(there.price_per_hour)}/h"
             return WhatIfOutcome(True, f"{there.instance_type} in {there.zone}, {there.capacity_type}{price}")
         if any(pod.key in one.pods for one in made.existing):
             return WhatIfOutcome(True, "an existing node")

@@ -137,10 +137,10 @@ def test_a_rule_between_pods_is_dropped(tmp_path: Path, catalogue: Path) -> None
 # Spot
 # ----------------------------------------------------------------------------------------------------------------------
 
-NO_PRICES = "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster launches them"
+NO_PRICES = "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster has spot prices"
 
 
-def test_a_spot_pool_without_spot_prices_is_reported_as_such_and_gets_no_other_remedy(
+def test_a_spot_pool_without_spot_prices_is_reported_as_such_and_needs_no_other_change(
     tmp_path: Path, catalogue: Path
 ) -> None:
     files = write(tmp_path, pool(requirements=[only(CAPACITY_TYPE, "spot")]), pod("a"))
@@ -151,7 +151,37 @@ def test_a_spot_pool_without_spot_prices_is_reported_as_such_and_gets_no_other_r
         "default/a stays pending. It requests 0.1 cpu, 128 MiB memory.",
         "",
         f"default: it allows Spot Instances only: {NO_PRICES}; give a catalogue with spot prices (--catalogue).",
+        "  What would have to change: nothing; a plan with spot prices places it.",
     ]
+
+
+def test_a_rule_that_keeps_a_pod_out_of_a_spot_pool_is_in_the_remedy_also_without_spot_prices(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    spot, red = pool(requirements=[only(CAPACITY_TYPE, "spot")]), pod("a", nodeSelector={"team": "red"})
+
+    assert remedy(tmp_path, catalogue, spot, red) == (
+        "the pod would have to drop team In [red], or NodePool/default would have to allow team In [red]; this assumes "
+        "Spot Instances, for which the catalogue has no prices."
+    )
+
+
+def test_a_change_to_spot_is_proposed_with_the_note_that_prices_are_missing(tmp_path: Path, catalogue: Path) -> None:
+    spot = pod("a", nodeSelector={CAPACITY_TYPE: "spot"})
+
+    assert remedy(tmp_path, catalogue, pool(requirements=[only(CAPACITY_TYPE, "on-demand")]), spot) == (
+        f"the pod would have to drop {CAPACITY_TYPE} In [spot], or NodePool/default would have to allow "
+        f"{CAPACITY_TYPE} In [spot]; this assumes Spot Instances, for which the catalogue has no prices."
+    )
+
+
+def test_a_zone_that_differs_in_the_case_of_letters_is_suggested(tmp_path: Path, catalogue: Path) -> None:
+    elsewhere = pod("a", nodeSelector={"topology.kubernetes.io/zone": "us-east-1A"})
+    found = joiner("plan", "-f", write(tmp_path, pool(), elsewhere), "--catalogue", catalogue, "-o", "json").json
+
+    assert found["pending"][0]["reasons"][0]["reason"].endswith(
+        "topology.kubernetes.io/zone In [us-east-1A], and no node of this pool has that; did you mean us-east-1a?"
+    )
 
 
 def test_a_pod_that_requires_spot_has_the_same_reason_in_a_pool_that_allows_it(tmp_path: Path, catalogue: Path) -> None:
@@ -166,7 +196,7 @@ def test_a_pod_that_requires_spot_has_the_same_reason_in_a_pool_that_allows_it(t
         f"the pod requires a Spot Instance: {NO_PRICES}; give a catalogue with spot prices (--catalogue)"
     ]
     assert NO_PRICES not in reason(pool(requirements=[demand]))[0]
-    assert remedy(tmp_path, catalogue, either, spot) == ""
+    assert remedy(tmp_path, catalogue, either, spot) == "nothing; a plan with spot prices places it."
 
 
 def test_another_rule_than_spot_keeps_its_remedy(tmp_path: Path, catalogue: Path) -> None:
@@ -174,7 +204,7 @@ def test_another_rule_than_spot_keeps_its_remedy(tmp_path: Path, catalogue: Path
 
     assert remedy(tmp_path, catalogue, pool(node={"taints": [TAINT]}), spot) == (
         "the pod would have to tolerate team=red:NoSchedule, or NodePool/default would have to remove the taint "
-        "team=red:NoSchedule."
+        "team=red:NoSchedule; this assumes Spot Instances, for which the catalogue has no prices."
     )
 
 

@@ -63,6 +63,19 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
             )
 
 
+def _quantity(name: str, amount: int) -> str:
+    """Return the amount of a limit as a quantity, in binary units if it has no remainder in them, because a misspelt
+    `memory` is written like memory.
+
+    >>> _quantity("memroy", 2**30), _quantity("gpu", 8), _quantity("memroy", 1536 * 2**20)
+    ('1Gi', '8', '1536Mi')
+    """
+    for suffix, unit in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20)):
+        if amount and amount % unit == 0:
+            return f"{amount // unit}{suffix}"
+    return Resources({name: amount}).to_kube()[name]
+
+
 def find_unknown_limits(
     pools: Iterable[NodePool], catalogue: Catalogue, added: Collection[str] = ()
 ) -> list[InvalidManifest]:
@@ -87,7 +100,7 @@ resource; did you mean nvidia.com/gpu?
         InvalidManifest(
             pool.key,
             f"spec.limits.{'resources.' if pool.legacy else ''}{name}",
-            format_value(Resources({name: value}).to_kube()[name]),
+            format_value(_quantity(name, value)),
             f"it limits nothing, because no instance type of the catalogue has this resource{_meant(name, known)}",
             "warning",
         )

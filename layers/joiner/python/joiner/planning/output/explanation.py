@@ -4,12 +4,12 @@ The order of the rules and most words are those of Karpenter, because users sear
 resources, offerings, limits, and then the rules between pods.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 
 from joiner import names
 from joiner.catalogue import Catalogue, compute_allocatable
-from joiner.cluster import MISSING, Requirements
+from joiner.cluster import MISSING, Requirements, ValueSet
 from joiner.cluster.quantities import format_amount
 from joiner.planning.model.node_offers import (
     NO_TYPE_AVAILABLE,
@@ -159,8 +159,18 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
                     f"combinations of the values of such labels{TEMPORARY}"
                 )
             if not any(alone.allow({key: value} if value is not None else {}) for value in possible):
-                return f"incompatible requirements: the pod wants {key} {values}, and no node of this pool has that"
+                wants = f"the pod wants {key} {values}, and no node of this pool has that"
+                return f"incompatible requirements: {wants}{_suggest_value(values, possible)}"
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
+
+
+def _suggest_value(wanted: ValueSet, possible: Iterable[str | None]) -> str:
+    """Return the value that a misspelt one of the pod may mean: the same but for the case of letters. Other guesses
+    would suggest one zone or instance type for another."""
+    by_lower = {value.lower(): value for value in possible if value is not None}
+    asked = sorted(wanted.exceptions) if wanted.finite else []
+    near = [by_lower[value.lower()] for value in asked if value.lower() in by_lower]
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _not_available(
