@@ -11,7 +11,7 @@ from joiner.launching import resolve_node_class
 from joiner.launching.node_class_queries import ImageQuery, build_queries, query_parameter_images
 from joiner.pools import ImageTerm, NodeClass, NodeClassProblem, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import ClassKind
-from tests.unit.launching.launch_scenario import CEILINGS, TEMPLATE, VERSION, found, parameters, resolved
+from tests.unit.launching.launch_scenario import CEILINGS, SUBNETS, TEMPLATE, VERSION, found, parameters, resolved
 
 MODERN = replace(TEMPLATE, kind="EC2NodeClass", ami_family="AL2023", image_terms=(ImageTerm(alias="al2023@latest"),))
 
@@ -38,6 +38,50 @@ def test_scenario_cs_class_resolves() -> None:
         "ami-x86_64-nvidia",
         "ami-arm64-nvidia",
         "ami-x86_64-neuron",
+    ]
+
+
+def with_addresses(free: dict[str, int | None]) -> list[dict[str, Any]]:
+    """Return the subnets of the scenario with these numbers of free addresses; None is unknown."""
+    counts = {each["SubnetId"]: free.get(str(each["SubnetId"]), each["AvailableIpAddressCount"]) for each in SUBNETS}
+    return [{**each, "AvailableIpAddressCount": counts[each["SubnetId"]]} for each in SUBNETS]
+
+
+def addresses(problems: tuple[NodeClassProblem, ...]) -> list[tuple[str, str]]:
+    return [(each.severity, each.message) for each in problems if each.reason == "NoFreeAddresses"]
+
+
+@pytest.mark.parametrize("free", [{"subnet-a2": 0}, {"subnet-a1": 0, "subnet-a2": None}, {"subnet-b1": 1}])
+def test_a_zone_with_a_free_address_is_offered(free: dict[str, int | None]) -> None:
+    there = resolved(subnets=with_addresses(free))
+
+    assert there.zones == {"us-east-1a", "us-east-1b", "us-east-1c"}
+    assert addresses(there.problems) == []
+
+
+def test_a_zone_without_a_free_address_is_not_offered_and_is_reported() -> None:
+    there = resolved(subnets=with_addresses({"subnet-a1": 0, "subnet-a2": 0, "subnet-c1": 0}))
+
+    assert (there.ready, there.zones) == (True, frozenset({"us-east-1b"}))
+    assert len(there.subnets) == 4
+    assert addresses(there.problems) == [
+        (
+            "warning",
+            "spec.subnetSelector: the subnets in us-east-1a, us-east-1c have no free address, so no node is launched "
+            "there: use larger or more subnets, or release addresses",
+        )
+    ]
+
+
+def test_a_class_without_a_free_address_is_not_ready() -> None:
+    there = resolved(subnets=with_addresses(dict.fromkeys(("subnet-a1", "subnet-a2", "subnet-b1", "subnet-c1"), 0)))
+
+    assert (there.ready, there.zones) == (False, frozenset())
+    assert addresses(there.problems) == [
+        (
+            "error",
+            "spec.subnetSelector: the subnets have no free address: use larger or more subnets, or release addresses",
+        )
     ]
 
 

@@ -64,6 +64,24 @@ def test_burstable_types_are_reported_if_pods_request_more_than_they_sustain() -
     )
 
 
+def test_a_plan_launches_no_node_in_a_zone_whose_subnets_are_full() -> None:
+    classes = {
+        "EC2NodeClass/default": ResolvedNodeClass(
+            "default",
+            "EC2NodeClass",
+            subnets=tuple(Subnet(f"subnet-{zone}", zone, free_ips=0 if zone == ZONES[0] else 500) for zone in ZONES),
+        )
+    }
+    lists: dict[str, list[Any]] = {"pods": owned(6, cpu="3"), "nodepools": [node_pool(requirements=[ON_DEMAND])]}
+
+    everywhere = plan(Snapshot.from_lists(lists), Catalogue.from_json(ANOTHER), classes=CLASSES)
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(ANOTHER), classes=classes)
+
+    assert {node.zone for node in everywhere.nodes} >= {ZONES[0]}
+    assert made.pending == ()
+    assert {node.zone for node in made.nodes} == {ZONES[1]}  # the types are sold in two zones
+
+
 def test_full_subnets_and_limits_that_are_nearly_reached_are_reported() -> None:
     subnets = tuple(Subnet(f"subnet-{zone}", zone, free_ips=3 if zone == ZONES[0] else 500) for zone in ZONES)
     classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}

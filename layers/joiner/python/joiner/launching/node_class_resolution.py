@@ -47,7 +47,8 @@ from joiner.launching.selected_resources import (
     read_security_groups,
     read_subnets,
 )
-from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass
+from joiner.launching.subnet_addresses import find_address_problems
+from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
 
 IPV6: Final = "ipv6"
 
@@ -69,7 +70,6 @@ def resolve_node_class(
     group = read_placement_group(found.placement_groups)
     selected = read_subnets(found, gives_public_address(node_class))
     subnets = limit_subnets(selected, group, found.group_zones)
-    region = next((names.region_of(subnet.zone) for subnet in subnets), "")
     images = _images(node_class, found, kubernetes_version)
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
     reservations = read_reservations(found.reservations, found.asked_at, group)
@@ -83,6 +83,7 @@ def resolve_node_class(
         instance_profile=profile,
         problems=(
             *find_subnet_problems(node_class, found, ceilings, cluster),
+            *find_address_problems(node_class, subnets),
             *find_group_problems(node_class, found, ceilings, cluster),
             *_all_image_problems(node_class, found, images, ceilings, kubernetes_version),
             *profile_problems,
@@ -92,10 +93,14 @@ def resolve_node_class(
             *find_placement_problems(node_class, group, selected, found.group_zones),
         ),
         generation=node_class.generation,
-        costs=compute_node_costs(node_class, region, overhead_price),
+        costs=compute_node_costs(node_class, _region(subnets), overhead_price),
         reservations=reservations,
         placement_group=group,
     )
+
+
+def _region(subnets: Sequence[Subnet]) -> str:
+    return next((names.region_of(subnet.zone) for subnet in subnets), "")
 
 
 def _all_image_problems(

@@ -46,7 +46,7 @@ def _subnet(described: Answer, public: bool | None) -> Subnet:
     return Subnet(
         described["SubnetId"],
         described["AvailabilityZone"],
-        described.get("AvailableIpAddressCount", 0),
+        described.get("AvailableIpAddressCount"),
         described.get("AvailabilityZoneId", ""),
         bool(described.get("MapPublicIpOnLaunch")) if public is None else public,
     )

@@ -34,6 +34,11 @@ class Subnet:
     zone_id: str = ""
     public: bool = False
 
+    @property
+    def has_addresses(self) -> bool:
+        """Return whether a node can get an address there, as far as is known."""
+        return self.free_ips is None or self.free_ips > 0
+
 
 @dataclass(frozen=True, slots=True)
 class SecurityGroup:
@@ -118,8 +123,8 @@ class ResolvedNodeClass:
 
     @property
     def zones(self) -> frozenset[str]:
-        """Return the zones of its subnets."""
-        return frozenset(subnet.zone for subnet in self.subnets)
+        """Return the zones in which it has a subnet with a free address."""
+        return frozenset(subnet.zone for subnet in self.subnets if subnet.has_addresses)
 
     def subnet_in(self, zone: str) -> Subnet | None:
         """Return the subnet of this zone with the most free addresses, or None.

@@ -243,7 +243,7 @@ class PoolPlaces:
 
     def __init__(self, requirements: Requirements, resolved: ResolvedNodeClass) -> None:
         self._judge = LabelMatcher(requirements)
-        self._zones = {subnet.zone: subnet.zone_id for subnet in resolved.subnets}
+        self._zones = {subnet.zone: subnet.zone_id for subnet in resolved.subnets if subnet.zone in resolved.zones}
         self._known: dict[tuple[str, str, str], dict[str, str] | None] = {}
         self._reservations = {one.id: one for one in resolved.reservations}
 
