@@ -81,6 +81,11 @@ def has_supply(state: PlanState) -> bool:
     return any(state.limits.nodes_left(one) > 0 or one.supply_key in planned for one in with_supply)
 
 
+def has_commitments(state: PlanState) -> bool:
+    """Return whether a commitment applies to an offer of a pool."""
+    return any(one.offering.commitment for pool in state.offered_pools for one in pool.launchable)
+
+
 def _is_supply_left(state: PlanState) -> bool:
     """Return whether a limited offer has something left beside this plan."""
     with_supply = (one for pool in state.offered_pools for one in pool.launchable if one.supply is not None)

@@ -108,14 +108,14 @@ class Planner:
         warnings about capacity mixes only.
         """
         # These modules need numpy and HiGHS, which only the planning functions contain.
-        from joiner.planning.limited_offer_search import search_with_commitments, search_with_supplies
+        from joiner.planning.limited_offer_search import has_commitments, search_with_commitments, search_with_supplies
         from joiner.planning.output.plan_warnings import find_warnings
         from joiner.planning.output.plan_writer import write_plan
         from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
 
         meter = Meter(effort)
         state = self.state(snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, policies=policies)
-        if any(one.offering.commitment for pool in state.offered_pools for one in pool.launchable):
+        if catalogue.commitments and has_commitments(state):
             bare = replace(catalogue, commitments=())
             without = self.state(snapshot, bare, unavailable, classes=classes, ceilings=ceilings, policies=policies)
             use = CommitmentUse(snapshot, self.prices(snapshot, catalogue, classes=classes))
