@@ -23,6 +23,7 @@ from joiner.planning.tuning import (
     EXCHANGE_STEPS,
     GROUP_REPAIR_STEPS,
     MOST_EMPTIED_NODES,
+    MOST_EXCHANGED_PODS,
     MOST_REPAIRED_NODES,
     MOST_SUBSET_PODS,
     REPAIR_STEPS,
@@ -42,7 +43,8 @@ def place_pending(
         more = _place_best_subset(state, frontier, batch, effort)
     else:
         more = _place_remaining(state, frontier, batch, effort)
-        if any(state.left[group] for group in batch):
+        few = sum(len(group.pods) for group in batch) <= MOST_EXCHANGED_PODS
+        if few and any(state.left[group] for group in batch):
             exchange = PodExchange(state, frontier, batch, RepairEffort(meter, EXCHANGE_STEPS), seed)
             more = exchange.improve() or more
     if more:

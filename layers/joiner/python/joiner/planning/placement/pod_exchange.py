@@ -25,7 +25,13 @@ from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import EXCHANGE_PATIENCE
 
-AN_ATTEMPT: Final = 0.01
+A_NODE: Final = 0.001
+"""The effort of one node in a random order of nodes, in steps."""
+A_PROBE: Final = 0.003
+"""The effort of checking the limits for one offer, in steps."""
+PROBES: Final = 4
+"""Where limits bind, so many smaller sizes of a new node are tried."""
+AN_ATTEMPT: Final = 0.005
 """The effort of one attempt to place a pod on a node, in steps."""
 A_CHECK: Final = 0.01
 """The effort of checking the rules of the pods of one node, in steps."""
@@ -90,6 +96,7 @@ class PodExchange:
             for choice in choices:
                 self._domains.setdefault(tuple(map(choice.label, keys)), []).append(choice)
         self._keys = keys
+        self._able_of: dict[PodGroup, list[list[OfferChoice]]] = {}
         self._bounded = is_bounded(state)
 
     def improve(self) -> bool:
@@ -191,25 +198,50 @@ class PodExchange:
         if opens and self._open_for(group):
             return True
         nodes = self._dice.shuffled([*self._state.existing, *self._state.new])
+        self._effort.spend(A_NODE * len(nodes))
         return any(self._put(group, node, 1) for node in nodes) or (not opens and self._open_for(group))
 
     def _open_for(self, group: PodGroup) -> bool:
         """Open a new node for one pod of the group, usually at its largest size; return whether that succeeded."""
-        for choices in self._dice.shuffled(self._domains.values()):
-            able = [
-                one
-                for one in choices
-                if one.groups >> group.index & 1 and fits(group, one.one.free) and not self._state.over_limit(one)
-            ]
-            if not able:
+        for choices in self._dice.shuffled(self._able(group)):
+            choice = self._choose(choices)
+            if choice is None:
                 continue
-            highest = max(one.pool_offers.pool.weight for one in able)
-            able = [one for one in able if one.pool_offers.pool.weight == highest]
-            node = self._open(able[-1] if self._dice.random() < LARGEST_SHARE else self._dice.choice(able))
+            node = self._open(choice)
             if self._put(group, node, 1):
                 return True
             self._close(node)
         return False
+
+    def _able(self, group: PodGroup) -> list[list[OfferChoice]]:
+        """Return for each domain the offers that hold a pod of the group: the highest weight first, then the highest
+        price."""
+        if group not in self._able_of:
+            every = (
+                [one for one in choices if one.groups >> group.index & 1 and fits(group, one.one.free)]
+                for choices in self._domains.values()
+            )
+            self._able_of[group] = [
+                sorted(able, key=lambda one: (-one.pool_offers.pool.weight, -one.one.offer.price_per_hour))
+                for able in every
+                if able
+            ]
+        return self._able_of[group]
+
+    def _choose(self, choices: Sequence[OfferChoice]) -> OfferChoice | None:
+        """Return the first of some of these offers that limits allow, or any of the same weight; None if limits allow
+        none."""
+        if self._dice.random() >= LARGEST_SHARE:
+            weight = choices[0].pool_offers.pool.weight
+            choice = self._dice.choice([one for one in choices if one.pool_offers.pool.weight == weight])
+            if not self._state.over_limit(choice):
+                return choice
+        last = len(choices) - 1
+        for position in dict.fromkeys(last * part // PROBES for part in range(PROBES + 1)):
+            self._effort.spend(A_PROBE)
+            if not self._state.over_limit(choices[position]):
+                return choices[position]
+        return None
 
     def _shrink(self) -> None:
         """Replace each new node by the cheapest offer of its domain that holds its pods."""
