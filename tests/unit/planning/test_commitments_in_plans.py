@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.catalogue.commitments import Commitment, Machine, apply_commitments
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Ceilings, Plan, Snapshot, plan
 from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.planner import Planner
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
@@ -136,6 +136,39 @@ def test_the_summary_names_the_list_price_and_what_commitments_pay() -> None:
     shown = found.to_json()
     assert shown["committedPerHour"] == pytest.approx(0.14)
     assert Plan.from_json(shown).committed_per_hour == found.committed_per_hour
+
+
+def test_a_plan_that_commitments_pay_for_is_optimal() -> None:
+    found = made(2, Commitment("reserved-instances/g", 2, {LARGE: 1}))
+
+    assert found.optimal and 0 < found.price_per_hour < 1e-7
+    assert render_plan_summary(found).splitlines()[1] == (
+        "$0.0000/h, which is optimal: no plan for these pods costs less."
+    )
+
+
+def test_a_price_above_a_bound_of_zero_is_no_share_of_it() -> None:
+    found = replace(made(1), lower_bound_per_hour=0.0)
+
+    assert not found.optimal
+    assert render_plan_summary(found).splitlines()[1] == (
+        "$0.0700/h, above the lower bound of $0/h: free capacity or commitments could be enough."
+    )
+
+
+def test_with_static_pools_under_a_ceiling_a_plan_with_commitments_is_found() -> None:
+    fields = [
+        {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]},
+        {"key": names.INSTANCE_TYPE, "operator": "In", "values": [LARGE]},
+    ]
+    catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(Commitment("r", 3, {LARGE: 1}),))
+    waiting = cluster(
+        pods(1, cpu="1500m"), node_pool(requirements=fields), node_pool("static", requirements=fields, replicas=3)
+    )
+
+    found = plan(Snapshot.from_lists(waiting), catalogue, classes=CLASSES, ceilings=Ceilings(price_per_hour=0.1))
+
+    assert [one.offer.committed > 0 for one in found.nodes] == [True, True, True]
 
 
 def class_of(alias: str) -> Json:

@@ -52,6 +52,8 @@ def search_with_commitments(
 
     If the first plan uses up all commitments, no second one is made.
     """
+    if len(without.existing) != len(state.existing):  # A ceiling allows fewer nodes of static pools at list prices.
+        return search_with_supplies(state, meter, seed)
     found = search_with_supplies(without, meter, seed)
     copy_plan(without, state)
     use.settle(state)

@@ -6,6 +6,7 @@ billed by, and computes what the plan adds to the bill.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from joiner import names
 from joiner.catalogue.commitments import Commitment, Coverage, Machine, apply_commitments, runs_linux
@@ -50,20 +51,12 @@ class CommitmentUse:
     def bill(self, state: PlanState) -> float:
         """Return what the plan's new nodes add to the bill ($/h): commitments that they take from running instances
         count, and the part that is left for the last node, too."""
-        after, bill = self._apply(state).shares, 0.0
-        for node in state.new:
-            bill += _billed(node, after.get(_machine_id(node), 0.0))
-        before = self._prices.coverage.shares
+        coverage = self._apply(state)
+        now, before = replace(self._prices, coverage=coverage), self._prices.coverage.shares
+        bill = sum(_billed(node, now) for node in state.new)
         for machine in sorted(before):
-            if (share := after.get(machine, 0.0)) < before[machine] and machine in self._known:
+            if coverage.shares.get(machine, 0.0) < before[machine] and machine in self._known:
                 labels, pool = self._known[machine]
-                now = NodePrices(
-                    self._prices.catalogue,
-                    self._prices.pools,
-                    self._prices.classes,
-                    self._prices.overlays,
-                    Coverage({machine: share}),
-                )
                 bill += now.of(labels, pool, machine) - self._prices.of(labels, pool, machine)
         return bill
 
@@ -111,14 +104,9 @@ def _counterpart(choice: OfferChoice) -> NodeOffer | None:
     )
 
 
-def _billed(node: NodeState, share: float) -> float:
-    """Return the price of a new node of which commitments pay this share. Where an overlay fixes the price, they
-    change nothing."""
-    choice, price = node.choice, node.price
+def _billed(node: NodeState, prices: NodePrices) -> float:
+    """Return the price of a new node at these prices, which know what commitments pay of it."""
+    choice = node.choice
     if choice is None or choice.one.offering.capacity_type != names.ON_DEMAND:
-        return price
-    other = _counterpart(choice)
-    if other is None:
-        return price
-    full, rest = max(price, other.offer.price_per_hour), min(price, other.offer.price_per_hour)
-    return full - share * (full - rest)
+        return node.price
+    return prices.of(node.labels, choice.pool_offers.pool.key, _machine_id(node))
