@@ -106,7 +106,7 @@ MOST_EXCHANGED_PODS: Final = 100
 changes too small a part of the plan to be worth its time."""
 EXCHANGE_STEPS: Final = 300.0
 """The maximum effort of exchanges of placed pods for pending pods, in steps, beyond that of the search."""
-EXCHANGE_PATIENCE: Final = 300
+EXCHANGE_PATIENCE: Final = 600
 """The exchanges end after this many trials in succession that place no more pods."""
 GROUP_REPAIR_STEPS: Final = 6.0
 """The maximum effort of one attempt to place pods of one group, in steps, where not every subset is tried."""

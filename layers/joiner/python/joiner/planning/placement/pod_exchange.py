@@ -37,6 +37,8 @@ A_CHECK: Final = 0.01
 """The effort of checking the rules of the pods of one node, in steps."""
 MOST_EJECTED: Final = 3
 """The maximum number of nodes, or of single pods, that a trial takes."""
+RESTART_SHARE: Final = 0.4
+"""The share of trials that take all pods, among those that take single pods."""
 MISSING_SHARE: Final = 0.5
 """The share of trials that begin with the pods of a group that has pending pods."""
 RANKED_SHARE: Final = 0.7
@@ -141,27 +143,36 @@ class PodExchange:
         nodes = [node for node in (*self._state.existing, *self._state.new) if node.planned]
         if not nodes:
             return
-        way, node = self._dice.below(4), self._dice.choice(nodes)
-        if way == 0:
-            group = self._dice.choice(list(node.planned))
-            for other in nodes:
-                self._take(group, other, other.planned.get(group, 0))
-        elif way == 1:
-            for other in self._dice.shuffled(nodes)[: 1 + self._dice.below(MOST_EJECTED)]:
-                self._empty(other)
-        elif way == 2:
-            key = self._dice.choice((*self._keys, names.HOSTNAME))
-            for other in nodes:
-                if other.labels.get(key) == node.labels.get(key):
-                    self._empty(other)
-        else:
-            for _ in range(1 + self._dice.below(MOST_EJECTED)):
-                other = self._dice.choice(nodes)
-                if other.planned:
-                    self._take(self._dice.choice(list(other.planned)), other, 1)
+        self._dice.choice((self._eject_group, self._eject_nodes, self._eject_domain, self._eject_pods))(nodes)
         self._eject_misplaced()
-        for other in [one for one in self._state.new if not one.planned]:
-            self._close(other)
+        for node in [one for one in self._state.new if not one.planned]:
+            self._close(node)
+
+    def _eject_group(self, nodes: Sequence[NodeState]) -> None:
+        group = self._dice.choice(list(self._dice.choice(nodes).planned))
+        for node in nodes:
+            self._take(group, node, node.planned.get(group, 0))
+
+    def _eject_nodes(self, nodes: Sequence[NodeState]) -> None:
+        for node in self._dice.shuffled(nodes)[: 1 + self._dice.below(MOST_EJECTED)]:
+            self._empty(node)
+
+    def _eject_domain(self, nodes: Sequence[NodeState]) -> None:
+        key, chosen = self._dice.choice((*self._keys, names.HOSTNAME)), self._dice.choice(nodes)
+        for node in nodes:
+            if node.labels.get(key) == chosen.labels.get(key):
+                self._empty(node)
+
+    def _eject_pods(self, nodes: Sequence[NodeState]) -> None:
+        """Take a few single pods, or all pods."""
+        if self._dice.random() < RESTART_SHARE:
+            for node in nodes:
+                self._empty(node)
+            return
+        for _ in range(1 + self._dice.below(MOST_EJECTED)):
+            node = self._dice.choice(nodes)
+            if node.planned:
+                self._take(self._dice.choice(list(node.planned)), node, 1)
 
     def _eject_misplaced(self) -> None:
         """Take off the pods that may not stay where they are, until all others may."""
