@@ -49,15 +49,35 @@ class Launcher:
         self._ec2 = ec2
 
     def answer(self, task: Task, key: str, index: int, now: datetime, lease_until: int) -> dict[str, Any]:
-        """Return ``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``.
+        """Launch one group; return ``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``.
 
         Raises LeaseLost if another execution holds the lease now.
         """
-        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        if self._pause.on():
-            logger.warning("Joiner is paused: nothing is launched")
+        if self._may_not_launch(task, lease_until):
             return {"paused": True}
-        launch = documents.get_launch(self._store, key, index)
+        return self._outcome(task, documents.get_launches(self._store, key, [index])[index], now)
+
+    def answer_all(
+        self, task: Task, key: str, indexes: Sequence[int], now: datetime, lease_until: int
+    ) -> dict[str, Any]:
+        """Launch groups at the same time; return the answer of `launch_groups`, or ``{"paused": true}``.
+
+        The lease is renewed once for all. Each launch checks it again in the transaction that stores it.
+        """
+        if self._may_not_launch(task, lease_until):
+            return {"paused": True}
+        launches = documents.get_launches(self._store, key, indexes)
+        return launch_groups(lambda index: self._outcome(task, launches[index], now), indexes)
+
+    def _may_not_launch(self, task: Task, lease_until: int) -> bool:
+        """Renew the lease; return whether Joiner is paused."""
+        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        paused = self._pause.on()
+        if paused:
+            logger.warning("Joiner is paused: nothing is launched")
+        return paused
+
+    def _outcome(self, task: Task, launch: Launch, now: datetime) -> dict[str, Any]:
         logger.thread_safe_append_keys(launch=launch.id, nodepool=launch.pool)
         known = self._ledger.launch(launch.id)
         outcome = (
@@ -166,7 +186,7 @@ class Launcher:
 
 def launch_groups(launch: Callable[[int], Mapping[str, Any]], indexes: Sequence[int]) -> dict[str, Any]:
     """Launch groups at the same time; `launch` launches one. Return ``{"launched", "short", "failed", "notLaunched",
-    "errors"}``, sums of their answers and the number of groups whose launch failed, or with ``"paused"``.
+    "errors"}``: sums of their answers, and the number of groups whose launch failed.
 
     If only some fail, they are tried once more: each launch that has an outcome is kept. If all fail, or if the lease
     is lost, the first error is raised.
@@ -184,10 +204,9 @@ def launch_groups(launch: Callable[[int], Mapping[str, Any]], indexes: Sequence[
             "a group could not be launched; its launch stays open", error=type(each).__name__, reason=str(each)
         )
     done = [answer for answer in answers.values() if not isinstance(answer, Exception)]
-    total: dict[str, Any] = {name: sum(each.get(name, 0) for each in done) for name in ("launched", "short", "failed")}
+    total = {name: sum(each.get(name, 0) for each in done) for name in ("launched", "short", "failed")}
     codes = dict.fromkeys(code for each in done for code in each.get("errors", ()))
-    total |= {"notLaunched": len(failures), "errors": list(codes)[:CODES_SHOWN]}
-    return total | ({"paused": True} if any("paused" in each for each in done) else {})
+    return {**total, "notLaunched": len(failures), "errors": list(codes)[:CODES_SHOWN]}
 
 
 def _failures(answers: Iterable[Mapping[str, Any] | Exception]) -> list[Exception]:
@@ -219,10 +238,10 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     ec2 = Ec2(environment.client("ec2"), environment.fleet_client())
     launcher = Launcher(environment.ledger(), environment.store(), ec2, environment.pause(launching=True))
     until, first = environment.lease_end(context, now), int(event["first"])
-    answer = launch_groups(
-        lambda index: launcher.answer(task, event["launches"], index, now, until),
-        range(first, first + int(event["count"])),
-    )
+    indexes = range(first, first + int(event["count"]))
+    answer = launcher.answer_all(task, str(event["launches"]), indexes, now, until)
+    if "paused" in answer:
+        return answer
     failed = answer["failed"] + answer["notLaunched"]
     counts = {"NodesLaunched": answer["launched"], "NodesShort": answer["short"], "LaunchesFailed": failed}
     metrics.publish(task.cluster.name, counts)

@@ -174,3 +174,20 @@ def test_each_launched_instance_is_logged_whoever_names_it(cluster: SimulatedClu
     assert [line for line in logged if line.startswith("launched ")] == [
         "launched m5.large in us-east-1a, on-demand"
     ] * nodes
+
+
+def test_groups_of_one_invocation_are_launched_once_and_found_by_the_next_try(cluster: SimulatedCluster) -> None:
+    lease = cluster._take_lease("up-1")
+    assert lease is not None
+    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
+    launches = planned_launches(100)
+    key = documents.put_launches(cluster.store, task, launches)
+    launcher = launch_instances.Launcher(cluster.ledger, cluster.store, Ec2(cluster.ec2), cluster.pause)
+    indexes = range(len(launches))
+
+    first, again = (launcher.answer_all(task, key, indexes, NOON, 2**33) for _ in range(2))
+
+    assert first == {"launched": 100, "short": 0, "failed": 0, "notLaunched": 0, "errors": []}
+    assert again == first
+    assert Counter(cluster.ec2.asked)["CreateFleet"] == len(launches) == 2
+    assert len(cluster.ec2.instances) == 100

@@ -90,9 +90,3 @@ def test_a_lost_lease_ends_the_invocation_whatever_else_failed() -> None:
     with pytest.raises(LeaseLost):
         groups.answer()
     assert groups.tries == {0: 1, 1: 1, 2: 1}
-
-
-def test_a_pause_is_part_of_the_answer() -> None:
-    answer = Groups((LAUNCHED,), ({"paused": True},)).answer()
-
-    assert (answer["launched"], answer["paused"]) == (2, True)

@@ -164,9 +164,10 @@ def put_launches(store: Store, task: Task, launches: Iterable[Launch]) -> str:
     return key
 
 
-def get_launch(store: Store, key: str, index: int) -> Launch:
-    """Return one stored launch."""
-    return Launch.from_json(store.get(key)["launches"][index])
+def get_launches(store: Store, key: str, indexes: Iterable[int]) -> dict[int, Launch]:
+    """Return the stored launches at these indexes."""
+    stored = store.get(key)["launches"]
+    return {index: Launch.from_json(stored[index]) for index in indexes}
 
 
 def record_of(launch: Launch, *, lease_number: int, execution: str) -> LaunchRecord:
