@@ -28,10 +28,11 @@ from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
-from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
+from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS, zone_of_shortage
 from joiner.launching import Launch, LaunchOutcome, PairedInstance, read_fleet_answer, read_fleet_refusal
+from joiner.launching.ec2_error_codes import PLACEMENT_ERRORS
 from joiner.launching.launch_outcome import EVERY, CapacityShortage, list_instance_places, read_instances
-from joiner.names import NAME_TAG, NODECLAIM
+from joiner.names import NAME_TAG, NODECLAIM, PLACEMENT_GROUP
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
@@ -215,13 +216,14 @@ def _failures(answers: Iterable[Mapping[str, Any] | Exception]) -> list[Exceptio
 
 def _short_offerings(short: CapacityShortage, launch: Launch) -> set[OfferingKey]:
     """Return the offering that was short. If every type or zone is short, return it and each one that this launch
-    requested.
+    requested. A shortage in a placement group is one of this group.
     """
-    offerings = {OfferingKey(short.capacity_type, short.instance_type, short.zone)}
+    group = launch.labels.get(PLACEMENT_GROUP, "") if short.code in PLACEMENT_ERRORS else ""
+    offerings = {OfferingKey(short.capacity_type, short.instance_type, zone_of_shortage(short.zone, group))}
     for asked in launch.prices:
         instance_type, _, zone = asked.partition("/")
         if short.instance_type in (EVERY, instance_type) and short.zone in (EVERY, zone):
-            offerings.add(OfferingKey(short.capacity_type, instance_type, zone))
+            offerings.add(OfferingKey(short.capacity_type, instance_type, zone_of_shortage(zone, group)))
     return offerings
 
 

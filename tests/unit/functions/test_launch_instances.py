@@ -196,3 +196,32 @@ def test_a_node_in_a_placement_group_has_its_label_from_its_claim(cluster: Simul
     (claim,), (node,) = cluster.kube.all(kinds.NODECLAIMS), cluster.kube.all(kinds.NODES)
     labels = [each["metadata"]["labels"].get("karpenter.k8s.aws/placement-group-id") for each in (claim, node)]
     assert labels == ["pg-1", "pg-1"]
+
+
+def marks(cluster: SimulatedCluster) -> set[str]:
+    return {each.offering.id for each in cluster.ledger.unavailable(int(cluster.now.timestamp()))}
+
+
+def test_a_lack_of_capacity_in_a_placement_group_is_no_shortage_for_other_pools(cluster: SimulatedCluster) -> None:
+    cluster.node_class = replace(cluster.node_class, placement_group=PlacementGroup("pg-1", "together", "spread"))
+    cluster.ec2.short.add(("m5.large", "us-east-1a"))
+    cluster.prepare(pending("web-1"))
+
+    cluster.scale_up("up-1")
+
+    assert marks(cluster) == {"on-demand#m5.large#us-east-1a@pg-1"}
+    (claim,) = cluster.kube.all(kinds.NODECLAIMS)  # planned again, where the group has capacity
+    labels = claim["metadata"]["labels"]
+    assert (labels["node.kubernetes.io/instance-type"], labels["topology.kubernetes.io/zone"]) != (
+        "m5.large",
+        "us-east-1a",
+    )
+
+
+def test_a_lack_of_capacity_outside_of_placement_groups_is_one_of_all_pools(cluster: SimulatedCluster) -> None:
+    cluster.ec2.short.add(("m5.large", "us-east-1a"))
+    cluster.prepare(pending("web-1"))
+
+    cluster.scale_up("up-1")
+
+    assert marks(cluster) == {"on-demand#m5.large#us-east-1a"}

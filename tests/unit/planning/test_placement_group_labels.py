@@ -30,3 +30,26 @@ def test_a_pod_that_selects_a_placement_group_gets_a_node_of_a_class_in_it(
     found = planned(group, selected)
 
     assert (len(found.nodes), len(found.pending)) == (nodes, 1 - nodes)
+
+
+@pytest.mark.parametrize(
+    ("group", "zone", "nodes"),
+    [
+        (TOGETHER, "*@pg-1", 0),
+        (TOGETHER, "*@pg-2", 1),
+        (None, "*@pg-1", 1),
+        (TOGETHER, "*", 0),
+        (None, "*", 0),
+    ],
+    ids=["of its group", "of another group", "of a group, without one", "of the zones", "of the zones, without one"],
+)
+def test_a_shortage_in_a_placement_group_concerns_only_classes_in_it(
+    group: PlacementGroup | None, zone: str, nodes: int
+) -> None:
+    classes = {key: replace(one, placement_group=group) for key, one in CLASSES.items()}
+    snapshot = Snapshot.from_lists(cluster(pods(1), node_pool()))
+    short = {("on-demand", "*", zone), ("spot", "*", zone)}
+
+    found = plan(snapshot, Catalogue.from_json(CATALOGUE), short, classes=classes)
+
+    assert (len(found.nodes), len(found.pending)) == (nodes, 1 - nodes)

@@ -42,6 +42,9 @@ capacity type of the launch.
 
 CAPACITY_ERRORS = frozenset(SHORTAGES)
 
+PLACEMENT_ERRORS = frozenset({"InsufficientInstanceCapacity", "UnfulfillableCapacity"})
+"""Shortages that concern only the placement group of the launch, if it has one."""
+
 THROTTLING_ERRORS = frozenset(
     {"EC2ThrottledException", "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
 )

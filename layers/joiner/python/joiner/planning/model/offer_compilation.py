@@ -17,6 +17,7 @@ from joiner.catalogue.commitments import PRICE_SHARE as COMMITTED_SHARE
 from joiner.catalogue.commitments import Commitment, runs_linux
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.total_node_prices import node_costs
+from joiner.catalogue.unavailable_offerings import zone_of_shortage
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
 from joiner.planning.model.node_offers import (
     INSTANCE_LABELS,
@@ -179,7 +180,7 @@ def _launchable(
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
     number = 0
     of_class = {**family_labels(node_class), **resolved.placement_labels}
-    strategy = resolved.placement_group.strategy if resolved.placement_group else ""
+    strategy, group = (found.strategy, found.id) if (found := resolved.placement_group) else ("", "")
     for name in sorted(inputs.catalogue.types):
         known = inputs.catalogue.types[name]
         labels = {**type_labels(known, of_pool), **of_class}
@@ -191,7 +192,7 @@ def _launchable(
         committed = _committed(known, inputs.catalogue.commitments) if runs_linux(labels) else ()
         for sold in (*known.offerings, *places.reserved(known), *committed):
             place = places.of(sold)
-            if place is None or not sold.available or _is_short(sold, known, inputs.unavailable):
+            if place is None or not sold.available or _is_short(sold, known, inputs.unavailable, group):
                 continue
             if model is None:
                 model = inputs.in_pool(known, labels, pool, node_class, resolved, full_burst=full_burst)
@@ -309,13 +310,15 @@ class DaemonOverhead:
         return found
 
 
-def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable) -> bool:
+def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable, placement_group: str) -> bool:
+    """Return whether an offering is unavailable to a pool whose nodes are in this placement group (an id, or empty)."""
     if not unavailable:
         return False
-    kind, zone = offering.capacity_type, offering.zone
-    return not unavailable.isdisjoint(
-        {(kind, known.name, zone), (kind, ANY_VALUE, zone), (kind, known.name, ANY_VALUE), (kind, ANY_VALUE, ANY_VALUE)}
-    )
+    kind = offering.capacity_type
+    zones: tuple[str, ...] = (offering.zone, ANY_VALUE)
+    if placement_group:
+        zones += tuple(zone_of_shortage(zone, placement_group) for zone in zones)
+    return any((kind, name, zone) in unavailable for name in (known.name, ANY_VALUE) for zone in zones)
 
 
 def _has_image(resolved: ResolvedNodeClass, known: InstanceType) -> bool:
