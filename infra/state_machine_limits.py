@@ -44,9 +44,8 @@ GROUPS_OF_ONE_INVOCATION: Final = 8
 """Groups that one invocation of launch_instances launches at the same time, in its threads."""
 
 CONCURRENT_INVOCATIONS: Final = 2
-CONCURRENT_LAUNCHES: Final = GROUPS_OF_ONE_INVOCATION * CONCURRENT_INVOCATIONS
-"""EC2's bucket for requests that change something holds about 50 and gets 5 a second, and a call takes some seconds. A
-throttled group is launched by the next round."""
+"""Invocations of launch_instances at the same time. EC2's bucket for requests that change something holds about 50 and
+gets 5 a second, and a call takes some seconds. A throttled group is launched by the next round."""
 
 FIRST_RECORD_SECONDS: Final = 2
 """Wait before launches are recorded: most CreateFleet calls are answered by then."""

@@ -34,6 +34,8 @@ FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
 DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 PLACED = "joiner.dev/placed"
 LEAVING = {"joiner.dev/disrupted": "true"}
+FOREIGN = "karpenter.example.com"
+"""API group of the node classes of another provider."""
 
 
 def fresh(name: str) -> str:
@@ -94,8 +96,8 @@ class PolicedCluster:
         )
         return name
 
-    def claim(self, *, labels: dict[str, str] | None = None) -> Object:
-        reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    def claim(self, *, labels: dict[str, str] | None = None, class_group: str = "karpenter.k8s.aws") -> Object:
+        reference = {"group": class_group, "kind": "EC2NodeClass", "name": "default"}
         requirements = [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]
         metadata = {
             "name": fresh("claim"),
@@ -170,7 +172,7 @@ def _await_policies(cluster: PolicedCluster) -> None:
         ),
         lambda: restart(cluster.member(VIEWERS, EVICTORS), cluster.deployment()),
         lambda: cluster.member(VIEWERS, EVENT_WRITERS).call("POST", EVENTS, event("stranger")),
-        lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, cluster.claim(labels={})),
+        lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, cluster.claim(labels={}, class_group=FOREIGN)),
         lambda: cluster.member(VIEWERS, LISTED_POD_WRITERS).call("PATCH", ROLE, EVERY_POD, content_type=MERGE),
     )
     for attempt in attempts:

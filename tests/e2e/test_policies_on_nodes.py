@@ -26,6 +26,7 @@ from tests.e2e.policy_members import (
     DISRUPTED,
     EVENTS,
     FILLING,
+    FOREIGN,
     LEAVING,
     MERGE,
     NODES,
@@ -107,8 +108,16 @@ def test_an_unlabelled_node_is_adopted_with_a_claim_unless_it_is_a_node_groups(c
     refused(f"node {managed} is not Joiner's", lambda: join(managed))
 
 
-def test_only_node_claims_of_a_pool_are_changed(cluster: PolicedCluster) -> None:
-    recorder, foreign, own = cluster.member(VIEWERS, RECORDERS), cluster.claim(labels={}), cluster.claim()
+def test_only_node_claims_of_a_pool_or_a_class_of_this_provider_are_changed(cluster: PolicedCluster) -> None:
+    recorder, own = cluster.member(VIEWERS, RECORDERS), cluster.claim()
+    foreign, without_pool = cluster.claim(labels={}, class_group=FOREIGN), cluster.claim(labels={})
+    cluster.admin.create(CLAIMS, without_pool)
+    recorder.call(
+        "PATCH",
+        f"{CLAIMS}/{without_pool['metadata']['name']}/status",
+        {"status": {"nodeName": "x"}},
+        content_type=MERGE,
+    )
     cluster.admin.create(CLAIMS, foreign)
     recorder.call("POST", CLAIMS, own)
     path, foreign_path = f"{CLAIMS}/{own['metadata']['name']}", f"{CLAIMS}/{foreign['metadata']['name']}"

@@ -52,13 +52,16 @@ def test_a_claim_of_a_user_becomes_a_ready_node_and_its_deletion_terminates_the_
     node = cleaned.world.kube.get(f"/api/v1/nodes/{claim['status']['nodeName']}")
     assert instance["InstanceType"] == "m5.xlarge"
     assert claim["status"]["providerID"].endswith(instance["InstanceId"])
-    assert node["metadata"]["labels"].items() >= {
-        "team": "web",
-        "karpenter.k8s.aws/ec2nodeclass": "standalone",
-        "node.kubernetes.io/instance-type": "m5.xlarge",
-        "karpenter.sh/registered": "true",
-        "karpenter.sh/initialized": "true",
-    }.items()
+    assert (
+        node["metadata"]["labels"].items()
+        >= {
+            "team": "web",
+            "karpenter.k8s.aws/ec2nodeclass": "standalone",
+            "node.kubernetes.io/instance-type": "m5.xlarge",
+            "karpenter.sh/registered": "true",
+            "karpenter.sh/initialized": "true",
+        }.items()
+    )
     assert "karpenter.sh/nodepool" not in node["metadata"]["labels"]
     assert node["spec"]["taints"] == [TAINT]
 

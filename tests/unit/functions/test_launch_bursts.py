@@ -1,6 +1,6 @@
 """Scale-ups of 1 to 1,000 nodes: the calls of their launches by kind, and their time under EC2's token buckets.
 
-The calls are those of the real function against a fake EC2. Their times are simulated: 15 groups at a time
+The calls are those of the real function against a fake EC2. Their times are simulated: 16 groups at a time
 (CONCURRENT_LAUNCHES), a few seconds for a CreateFleet, and one bucket for all requests that change something, with 50
 requests and 5 more a second (EC2 user guide, "Request throttling"), although EC2 may have one for each action.
 """
@@ -16,7 +16,7 @@ import pytest
 
 from functions.launch_instances import handler as launch_instances
 from functions.record_node_claims.handler import GROUPS_AT_ONCE
-from infra.state_machine_limits import CONCURRENT_LAUNCHES
+from infra.state_machine_limits import CONCURRENT_INVOCATIONS, GROUPS_OF_ONE_INVOCATION
 from joiner.adapters import documents
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger
@@ -28,6 +28,7 @@ from tests.unit.functions.scale_up import SimulatedCluster, arn
 from tests.unit.functions.small_account import CATALOGUE, CLASS, CLUSTER, NOON
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
+CONCURRENT_LAUNCHES: Final = GROUPS_OF_ONE_INVOCATION * CONCURRENT_INVOCATIONS
 SECONDS: Final = {"CreateFleet": 3.0}  # of one call; others take a fifth of a second
 CAPACITY, REFILL = 50.0, 5.0  # requests, and requests a second
 RESULT_BYTES: Final = 262_144

@@ -6,9 +6,11 @@ planner has planned before.
 """
 
 import gc
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 from joiner import names
 from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values, find_unsatisfiable_requirements
@@ -29,6 +31,9 @@ from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
 from joiner.pools import InvalidManifest, ResolvedNodeClass
+
+if TYPE_CHECKING:  # It needs numpy, which only the planning functions contain.
+    from joiner.planning.search import SearchResult
 
 NO_CEILINGS = Ceilings()
 SOME_EFFORT = Effort()
@@ -108,20 +113,17 @@ class Planner:
         warnings about capacity mixes only.
         """
         # These modules need numpy and HiGHS, which only the planning functions contain.
-        from joiner.planning.limited_offer_search import has_commitments, search_with_commitments, search_with_supplies
         from joiner.planning.output.plan_warnings import find_warnings
         from joiner.planning.output.plan_writer import write_plan
         from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
 
         meter = Meter(effort)
-        state = self.state(snapshot, catalogue, unavailable, classes=classes, ceilings=ceilings, policies=policies)
-        if catalogue.commitments and has_commitments(state):
-            bare = replace(catalogue, commitments=())
-            without = self.state(snapshot, bare, unavailable, classes=classes, ceilings=ceilings, policies=policies)
-            use = CommitmentUse(snapshot, self.prices(snapshot, catalogue, classes=classes))
-            found = search_with_commitments(state, without, use, meter, effort.seed)
-        else:
-            found = search_with_supplies(state, meter, effort.seed)
+        build = partial(
+            self.state, snapshot, unavailable=unavailable, classes=classes, ceilings=ceilings, policies=policies
+        )
+        state = build(catalogue)
+        prices = partial(self.prices, snapshot, catalogue, classes=classes)
+        found = _search(state, snapshot, catalogue, meter, effort.seed, build=build, prices=prices)
         before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
         if policies.preferences:
             apply_preferences(state)
@@ -140,6 +142,25 @@ class Planner:
             simplified=simplified,
             warnings=(*mixes, *(find_warnings(state, made.nodes, snapshot, classes) if tolerances else ())),
         )
+
+
+def _search(
+    state: PlanState,
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    meter: Meter,
+    seed: int,
+    *,
+    build: Callable[[Catalogue], PlanState],
+    prices: Callable[[], NodePrices],
+) -> "SearchResult":
+    """Leave the best plan found in the state. ``build`` returns the state of the snapshot with another catalogue."""
+    from joiner.planning.limited_offer_search import has_commitments, search_with_commitments, search_with_supplies
+
+    if not catalogue.commitments or not has_commitments(state):
+        return search_with_supplies(state, meter, seed)
+    without = build(replace(catalogue, commitments=()))
+    return search_with_commitments(state, without, CommitmentUse(snapshot, prices()), meter, seed)
 
 
 def _find_problems(

@@ -1,0 +1,104 @@
+"""Which user data of a class is reported: what its family cannot read, what the node's settings replace, and what plans
+do not know."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from joiner.launching.image_families import IMAGE_FAMILIES
+from joiner.launching.image_families.mime_parts import NODE_CONFIG
+from joiner.launching.image_families.node_settings import NodeSettings
+from joiner.pools.node_class import ImageFamily
+from joiner_local.node_agent.node_config import read_node_config
+from tests.unit.launching.launch_scenario import CLUSTER, TEMPLATE, resolved
+
+SCRIPT = "#!/bin/bash\necho 'own'\n"
+CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
+BASE64_CONFIG = f"{NODE_CONFIG}\nContent-Transfer-Encoding: base64"
+MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n{}\n--B--'
+
+
+@pytest.mark.parametrize(
+    ("family", "user_data", "reason", "words"),
+    [
+        ("Bottlerocket", "#!/bin/sh\nreboot", "InvalidUserData", "reads TOML, and this is none"),
+        ("Bottlerocket", "settings = 1", "InvalidUserData", "settings must be a table"),
+        ("Bottlerocket", "[other]", "InvalidUserData", "and not other"),
+        ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 5", "NotPlanned", "set kubelet.maxPods in the class"),
+        ("Bottlerocket", "[settings.kubernetes]\nnode-taints = {}", "WithoutEffect", "set the taints of the pool"),
+        ("Windows2022", "<powershell>\nA\n</powershell>\n<persist>true</persist>", "InvalidUserData", "without '<"),
+        ("Windows2022", "</powershell><script>", "InvalidUserData", "write the commands alone"),
+        (
+            "AL2023",
+            "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: [1,",
+            "InvalidUserData",
+            "not valid YAML",
+        ),
+        ("AL2023", "apiVersion: node.eks.aws/v1alpha1\nspec: {}", "InvalidUserData", "and kind NodeConfig"),
+        (
+            "AL2023",
+            "apiVersion: node.eks.aws/v2\nkind: NodeConfig",
+            "InvalidUserData",
+            "has node.eks.aws/v2 NodeConfig",
+        ),
+        ("AL2023", f"{CONFIG}spec: [1]", "InvalidUserData", "spec of its NodeConfig must be a mapping"),
+        ("AL2023", f"{CONFIG}spec: {{kubelet: {{flags: --x}}}}", "InvalidUserData", "must be a list of strings"),
+        ("AL2023", f"{CONFIG}spec: {{kubelt: {{}}}}", "UnknownField", "spec.kubelt is not known"),
+        ("AL2023", f"{CONFIG}---\n{CONFIG}", "InvalidUserData", "this one has 2: write one for each MIME part"),
+        ("AL2023", f"{CONFIG}spec: {'[' * 5000}", "InvalidUserData", "nested too deeply"),
+        ("AL2023", f"{CONFIG}spec: {{cluster: {{name: mine}}}}", "WithoutEffect", "spec.cluster.name is replaced"),
+        (
+            "AL2023",
+            f"{CONFIG}spec: {{kubelet: {{config: {{maxPods: 9}}}}}}",
+            "NotPlanned",
+            "plans do not know spec.kubelet.config.maxPods: set kubelet.maxPods in the class instead",
+        ),
+        (
+            "AL2023",
+            f"{CONFIG}spec: {{kubelet: {{config: {{registerWithTaints: []}}}}}}",
+            "WithoutEffect",
+            "set the taints of the pool",
+        ),
+        ("AL2023", MIME.format(f"Content-Type: {NODE_CONFIG}\n\nspec: [1,"), "InvalidUserData", "not valid YAML"),
+        ("AL2023", MIME.format(f"Content-Type: {BASE64_CONFIG}\n\nc3BlYzogWzEs"), "InvalidUserData", "not valid YAML"),
+        ("AL2023", MIME.format(f"Content-Type: {BASE64_CONFIG}\n\n?"), "InvalidUserData", "is not valid base64"),
+        ("AL2023", "Content-Type: multipart/mixed\n\n--B\n", "InvalidUserData", "names no boundary"),
+        ("AL2023", MIME.format("")[:-4], "InvalidUserData", "no line ends the last part"),
+        ("AL2023", MIME.replace("--B", "--C"), "InvalidUserData", "no line begins the first part"),
+        ("AL2023", "MIME-Version: 1.0\nfoo\n\n", "InvalidUserData", "no empty line separates headers"),
+        ("AL2023", "yum install jq", "WithoutEffect", "does not begin with #!"),
+        ("AL2023", "#cloud-config\npackages: [jq]", "WithoutEffect", "as MIME parts with their own Content-Type"),
+        ("AL2", "Content-Type: multipart/mixed\n\n--B\n", "InvalidUserData", "names no boundary"),
+        ("Ubuntu", "apt install jq", "WithoutEffect", "does not begin with #!"),
+        ("AL2", "apiVersion: node.eks.aws/v1alpha1", "InvalidUserData", "only images of the family AL2023 read"),
+        ("Custom", "#!/bin/sh\n/etc/eks/bootstrap.sh x", "RegistrationTaintMissing", "does not name the taint"),
+    ],
+)
+def test_user_data_that_a_family_cannot_use_is_reported(
+    family: ImageFamily, user_data: str, reason: str, words: str
+) -> None:
+    there = resolved(replace(TEMPLATE, ami_family=family, user_data=user_data))
+
+    (found,) = [problem for problem in there.problems if problem.reason == reason]
+    assert words in found.message
+    assert found.message.startswith("spec.userData: ")
+
+
+READABLE: Mapping[str, str] = {
+    "a script": SCRIPT,
+    "a NodeConfig": f"---\n{CONFIG}spec: {{featureGates: {{InstanceIdNodeName: true}}}}",
+    "JSON": '{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig"}',
+    "MIME": MIME.format(f"Content-Type: {NODE_CONFIG}\n\n{CONFIG}\n--B\nContent-Type: text/x-shellscript\n\n{SCRIPT}"),
+    "base64": MIME.format(f"Content-Type: {BASE64_CONFIG}\n\n{base64.b64encode(CONFIG.encode()).decode()}"),
+    "cloud-config": MIME.format("Content-Type: text/cloud-config\n\n#cloud-config\npackages: [jq]"),
+}
+
+
+@pytest.mark.parametrize("user_data", READABLE.values(), ids=READABLE)
+def test_user_data_that_nodeadm_and_cloud_init_read_has_no_problem(user_data: str) -> None:
+    own = NodeSettings(CLUSTER, own=user_data)
+
+    assert resolved(replace(TEMPLATE, ami_family="AL2023", user_data=user_data)).problems == ()
+    assert read_node_config(IMAGE_FAMILIES["AL2023"].write_user_data(own).encode()).cluster == "prod"
