@@ -23,6 +23,7 @@ NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
+MACHINES = "/apis/karpenter.sh/v1alpha5/machines"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 SEEN = 0.5  # seconds: policies see nodes and pods through the API server's cache
 MERGE = "application/merge-patch+json"
@@ -34,12 +35,21 @@ FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
 DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 PLACED = "joiner.dev/placed"
 LEAVING = {"joiner.dev/disrupted": "true"}
-FOREIGN = "karpenter.example.com"
-"""API group of the node classes of another provider."""
 
 
 def fresh(name: str) -> str:
     return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+def foreign_machine() -> Object:
+    """A Machine that is not Joiner's: it has no label of a Provisioner."""
+    metadata = {"name": fresh("machine"), "finalizers": ["karpenter.sh/termination"]}
+    return {
+        "apiVersion": "karpenter.sh/v1alpha5",
+        "kind": "Machine",
+        "metadata": metadata,
+        "spec": {"requirements": []},
+    }
 
 
 @dataclass(frozen=True)
@@ -96,8 +106,8 @@ class PolicedCluster:
         )
         return name
 
-    def claim(self, *, labels: dict[str, str] | None = None, class_group: str = "karpenter.k8s.aws") -> Object:
-        reference = {"group": class_group, "kind": "EC2NodeClass", "name": "default"}
+    def claim(self, *, labels: dict[str, str] | None = None) -> Object:
+        reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
         requirements = [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]
         metadata = {
             "name": fresh("claim"),
@@ -142,10 +152,11 @@ def policed_cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], 
         DEPLOYMENTS,
         PODS,
         CLAIMS,
+        MACHINES,
         NODES,
     ):  # nodes without a kubelet and pods on them would be found by every later test
         for left in kube.get(path)["items"]:
-            if left["metadata"]["name"].startswith(("deployment-", "pod-", "claim-", "node-")):
+            if left["metadata"]["name"].startswith(("deployment-", "pod-", "claim-", "machine-", "node-")):
                 _remove(kube, f"{path}/{left['metadata']['name']}")
     for principal in principals:
         aws("eks").delete_access_entry(clusterName=bare_stack.cluster, principalArn=principal)
@@ -172,7 +183,7 @@ def _await_policies(cluster: PolicedCluster) -> None:
         ),
         lambda: restart(cluster.member(VIEWERS, EVICTORS), cluster.deployment()),
         lambda: cluster.member(VIEWERS, EVENT_WRITERS).call("POST", EVENTS, event("stranger")),
-        lambda: cluster.member(VIEWERS, RECORDERS).call("POST", CLAIMS, cluster.claim(labels={}, class_group=FOREIGN)),
+        lambda: cluster.member(VIEWERS, RECORDERS).call("POST", MACHINES, foreign_machine()),
         lambda: cluster.member(VIEWERS, LISTED_POD_WRITERS).call("PATCH", ROLE, EVERY_POD, content_type=MERGE),
     )
     for attempt in attempts:

@@ -26,8 +26,8 @@ from tests.e2e.policy_members import (
     DISRUPTED,
     EVENTS,
     FILLING,
-    FOREIGN,
     LEAVING,
+    MACHINES,
     MERGE,
     NODES,
     PODS,
@@ -35,6 +35,7 @@ from tests.e2e.policy_members import (
     SEEN,
     PolicedCluster,
     event,
+    foreign_machine,
     fresh,
     refused,
     taint,
@@ -108,19 +109,20 @@ def test_an_unlabelled_node_is_adopted_with_a_claim_unless_it_is_a_node_groups(c
     refused(f"node {managed} is not Joiner's", lambda: join(managed))
 
 
-def test_only_node_claims_of_a_pool_or_a_class_of_this_provider_are_changed(cluster: PolicedCluster) -> None:
-    recorder, own = cluster.member(VIEWERS, RECORDERS), cluster.claim()
-    foreign, without_pool = cluster.claim(labels={}, class_group=FOREIGN), cluster.claim(labels={})
-    cluster.admin.create(CLAIMS, without_pool)
-    recorder.call(
-        "PATCH",
-        f"{CLAIMS}/{without_pool['metadata']['name']}/status",
-        {"status": {"nodeName": "x"}},
-        content_type=MERGE,
-    )
-    cluster.admin.create(CLAIMS, foreign)
+def test_a_node_claim_of_the_user_is_changed_without_a_label_of_a_pool(cluster: PolicedCluster) -> None:
+    recorder, claim = cluster.member(VIEWERS, RECORDERS), cluster.claim(labels={})
+    cluster.admin.create(CLAIMS, claim)
+    path = f"{CLAIMS}/{claim['metadata']['name']}"
+
+    recorder.call("PATCH", f"{path}/status", {"status": {"nodeName": "x"}}, content_type=MERGE)
+    recorder.call("DELETE", path)
+
+
+def test_only_claims_of_joiner_are_changed_and_in_some_fields_only(cluster: PolicedCluster) -> None:
+    recorder, foreign, own = cluster.member(VIEWERS, RECORDERS), foreign_machine(), cluster.claim()
+    cluster.admin.create(MACHINES, foreign)
     recorder.call("POST", CLAIMS, own)
-    path, foreign_path = f"{CLAIMS}/{own['metadata']['name']}", f"{CLAIMS}/{foreign['metadata']['name']}"
+    path, foreign_path = f"{CLAIMS}/{own['metadata']['name']}", f"{MACHINES}/{foreign['metadata']['name']}"
 
     recorder.call("PATCH", f"{path}/status", {"status": {"providerID": "aws:///us-east-1a/i-1"}}, content_type=MERGE)
     refused(
