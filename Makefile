@@ -54,7 +54,7 @@ mix-test: setup ## The web, batch and constrained mixes of 1,000 pods on the loc
 
 mutation-test: setup ## 10,000 broken manifests, others each day: read as the API server reads them, refused by name
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
-	@JOINER_MUTATIONS=10000 JOINER_MUTATIONS_FROM=$$(date +%Y%m%d)0000 $(BIN)/python -m pytest $(DEALT) tests/unit/cli/test_fuzz.py tests/e2e/test_refused_mutations.py
+	@JOINER_MUTATIONS=10000 JOINER_MUTATIONS_FROM=$$(date +%Y%m%d)0000 $(BIN)/python -m pytest $(DEALT) tests/unit/cli/test_mutated_manifests.py tests/e2e/test_refused_mutations.py
 
 law-test: setup ## All laws (hypothesis) with three fresh seeds, which are printed
 	@$(BIN)/python -m tests.fresh_seeds

@@ -25,7 +25,7 @@ from infra.node_roles import NodeIdentity
 from infra.pause_parameter import PauseSsmParameter
 from infra.retirement_workflow import RetirementWorkflow
 from infra.scale_up_workflow import ScaleUpWorkflow
-from infra.schedule_order import deploy_after_role_policies
+from infra.schedule_dependencies import deploy_after_role_policies
 from infra.settings import Settings
 from infra.storage import Storage
 from infra.sweep_workflow import SweepWorkflow

@@ -30,7 +30,7 @@ from infra.states_language import (
 from joiner.item_keys import LEASE, SWEEP, item_key
 
 SWEEP_TURN_KEY: Final = item_key(LEASE, SWEEP)
-"""The doorbell notes in this item when the latest sweep starts to read (`joiner.adapters.sweep_slot`)."""
+"""The doorbell notes in this item when the latest sweep starts to read (`joiner.adapters.immediate_sweeps`)."""
 
 TAKE_TURN: Final = "Take the turn"
 WAIT_FOR_TURN: Final = "Wait for the running sweep"

@@ -12,7 +12,7 @@ from joiner import names
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching import NodeClassPolicy, find_declared_problems
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
-from joiner.launching.declared_problems import find_assumed_role, find_unpriced_licence
+from joiner.launching.class_manifest_problems import find_assumed_role, find_unpriced_licence
 from joiner.launching.node_images import choose_family, explain_assumed_images, list_image_parameters
 from joiner.planning import Snapshot
 from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet

@@ -15,7 +15,6 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.declared_statuses import write_declared_statuses
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import kind_of
@@ -23,6 +22,7 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
+from joiner.adapters.status_writing import write_declared_statuses
 from joiner.adapters.store import Store
 from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_drift, find_drift, stamp_digests
 from joiner.disruption.ended_capacity_reservations import ON_DEMAND_LABELS, has_left_reservation, relabel_claim

@@ -37,11 +37,11 @@ from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.cluster import Pod
 from joiner.lifecycle.buffer_planning import are_buffers_due, describe_buffers, is_free_capacity_due
 from joiner.lifecycle.claim_progress import assess_progress, list_uncovered_pods, open_assignments
-from joiner.lifecycle.class_holds import find_class_holds
+from joiner.lifecycle.class_finalizers import find_class_holds
 from joiner.lifecycle.declared_status import count_outdated_overlays, count_unreported
 from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.initialization import closed_too_long
-from joiner.lifecycle.node_watching import WATCHED_FOR
+from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.other_autoscalers import OtherAutoscaler, refusal_reason
 from joiner.lifecycle.planning_back_off import (
     REPLICAS,

@@ -27,11 +27,11 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.executions import Executions, ring_scale_up
-from joiner.adapters.failed_launches import record_launch_failure
+from joiner.adapters.immediate_termination_records import record_launch_failure
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import OfferingKey, Pairing
 from joiner.adapters.pause import PauseSwitch
-from joiner.adapters.recommendations import Recommendations
+from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.lifecycle.interruptions import Interruption, InterruptionKind, UnknownEvent, read_interruptions

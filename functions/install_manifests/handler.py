@@ -185,7 +185,7 @@ def remove(kube: "Kube", package: Path, clock: Clock, mappings: str = "") -> Non
 
     CRDs and the objects that users wrote stay. The roles in aws-auth are removed last, the installer's own among them.
     """
-    from functions.install_manifests.releasing import release_objects
+    from functions.install_manifests.object_release import release_objects
     from joiner.adapters.kube_errors import NotFound
     from joiner.adapters.kube_kinds import KINDS
 

@@ -17,7 +17,7 @@ from joiner.adapters import documents, environment
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task, shortened
-from joiner.adapters.recommendations import Recommendations
+from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.store import Store
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events

@@ -26,7 +26,7 @@ from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.store import Store
 from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.failed_claims import may_register_late
-from joiner.lifecycle.node_watching import WATCHED_FOR
+from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import replicas_key
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.planning import Snapshot

@@ -9,13 +9,13 @@ from datetime import datetime
 from aws_lambda_powertools import Logger
 
 from joiner.adapters.documents import launch_of
+from joiner.adapters.item_reading import BROKEN
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim, index_by_name, write_conditions, write_metadata, write_status
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.parallel_calls import call_all
-from joiner.adapters.records import BROKEN
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.instance_features import EFA
 from joiner.launching import Launch, LaunchOutcome, PairedInstance

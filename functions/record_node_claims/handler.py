@@ -26,7 +26,6 @@ from functions.record_node_claims.buffer_recording import (
 from functions.record_node_claims.claim_writer import ClaimIntent, ClaimWriter, list_intents
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.declared_statuses import write_declared_statuses
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim, list_claims, write_conditions
@@ -37,12 +36,13 @@ from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
+from joiner.adapters.status_writing import write_declared_statuses
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue import close_unsatisfiable_pools
 from joiner.launching import Launch, RefusedClaim, group_launches
 from joiner.lifecycle.claim_progress import assess_progress
-from joiner.lifecycle.class_holds import find_class_holds
+from joiner.lifecycle.class_finalizers import find_class_holds
 from joiner.lifecycle.declared_status import find_status_patch
 from joiner.lifecycle.planning_back_off import replicas_key
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES

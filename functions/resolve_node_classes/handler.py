@@ -32,7 +32,7 @@ from joiner.launching import (
     resolve_node_class,
 )
 from joiner.launching.placement_group_matching import CLUSTER
-from joiner.lifecycle.launch_failures import back_off_id_of_class
+from joiner.lifecycle.immediate_terminations import back_off_id_of_class
 from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.pools import NodeClass, NodeClassProblem, ResolvedNodeClass
 

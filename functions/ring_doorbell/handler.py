@@ -21,9 +21,9 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import environment
 from joiner.adapters.doorbell_rotation import READ_AGAIN_AFTER
 from joiner.adapters.executions import Executions, ring_scale_up, ring_sweep, ring_waves
+from joiner.adapters.immediate_sweeps import SweepSlot
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, DoorbellSecrets
-from joiner.adapters.sweep_slot import SweepSlot
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "stepfunctions")

@@ -30,7 +30,7 @@ from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
-from joiner.adapters.recommendations import Recommendations
+from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.cluster import Node, Pod
@@ -49,7 +49,7 @@ from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.class_events import report_held_classes
-from joiner.reporting.object_events import report_objects
+from joiner.reporting.manifest_problem_events import report_objects
 from joiner.reporting.pause_events import report_pause
 
 logger = Logger()

@@ -27,7 +27,7 @@ from joiner.adapters.documents import KeptSurvey
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.executions import RUNNING, STATUS_UNKNOWN, SUCCEEDED, Executions
-from joiner.adapters.failed_launches import record_launch_failure
+from joiner.adapters.immediate_termination_records import record_launch_failure
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Retirement
 from joiner.adapters.orphan_records import Absences, Impairments

@@ -9,7 +9,7 @@ from joiner_local.control_plane.kube_api import KubeApi, Object
 from joiner_local.demo.change_watch import until
 from joiner_local.knob_client import turn_knob
 from joiner_local.stack.stack_control import LocalStack
-from tests.local.launch_pad import LaunchPad
+from tests.local.launch_fixtures import LaunchPad
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -13,7 +13,7 @@ from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances
 from joiner_local.demo.demonstration import DemoStack
 from tests.e2e.decoded_quantities import millicores, requested_millicores
-from tests.e2e.servable import for_sale, neglected, waits
+from tests.e2e.servable_pods import for_sale, neglected, waits
 
 CLAIM_PATHS = ("/apis/karpenter.sh/v1/nodeclaims", "/apis/karpenter.sh/v1alpha5/machines")
 OUR_TAINTS = {"joiner.dev/filling", "karpenter.sh/unregistered", "karpenter.sh/disrupted"}

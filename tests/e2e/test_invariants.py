@@ -4,7 +4,7 @@ import pytest
 
 from joiner_local.demo.change_watch import until
 from joiner_local.demo.execution_listing import execution
-from tests.e2e.servable import waits
+from tests.e2e.servable_pods import waits
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import violations
 from tests.e2e.stack_manifests import deployment

@@ -18,8 +18,8 @@ import pytest
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, summary, until
 from joiner_local.demo.cost_report import price_per_hour
-from tests.e2e.mixes import Mix, mix
 from tests.e2e.stack_actions import Actor
+from tests.e2e.workload_mixes import Mix, mix
 from tests.plan_checker import check_plan
 
 pytestmark = pytest.mark.e2e

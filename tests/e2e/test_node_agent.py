@@ -26,7 +26,7 @@ from joiner_local.demo.change_watch import until
 from joiner_local.knob_client import turn_knob
 from joiner_local.stack.stack_control import LocalStack
 from tests.e2e.agent_nodes import EVERYTHING, FILLING, PODS, UNREGISTERED, Nodes, pod
-from tests.local.launch_pad import LaunchPad
+from tests.local.launch_fixtures import LaunchPad
 
 pytestmark = pytest.mark.e2e
 

@@ -15,7 +15,7 @@ from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_manifests import deployment
-from tests.local.launch_pad import IMAGE_PARAMETER
+from tests.local.launch_fixtures import IMAGE_PARAMETER
 
 pytestmark = pytest.mark.e2e
 

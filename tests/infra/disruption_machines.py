@@ -6,7 +6,7 @@ from typing import Any
 
 from infra.disruption_states import DisruptionParts, disruption_definition
 from infra.service_integrations import ServiceIntegrations
-from tests.infra.scripted import Line, Scripted
+from tests.infra.scripted_machine import Line, Scripted
 
 FOUND = {"refused": "", "why": "", "rings": 0, "snapshot": "snapshots/x/1.json.gz", "candidates": 2}
 NOTHING_TO_DO = {"actions": 0, "replacements": 0, "remaining": 0, "proposal": "decisions/x/1.json.gz", "messages": []}

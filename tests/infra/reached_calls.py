@@ -14,7 +14,7 @@ from botocore import xform_name
 from botocore.session import get_session
 
 from tests.infra.conftest import ROOT
-from tests.local.refusals.calls import SERVICES
+from tests.local.refusals.made_calls import SERVICES
 
 LIBRARY = ROOT / "layers/joiner/python"
 PREFIXES = {"stepfunctions": "states"}

@@ -8,7 +8,7 @@ from typing import Any
 from infra.retirement_states import RetirementParts, retirement_definition
 from infra.service_integrations import ServiceIntegrations
 from infra.state_machine_limits import EXPRESS_LIMITS, STANDARD_LIMITS
-from tests.infra.scripted import Answer, Line, Scripted
+from tests.infra.scripted_machine import Answer, Line, Scripted
 
 
 def claim(name: str, reason: str = "deleted", not_before: int = 0) -> dict[str, Any]:

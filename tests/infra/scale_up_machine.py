@@ -6,7 +6,7 @@ from typing import Any
 from infra.machine_parts import MachineParts
 from infra.scale_up_states import scale_up_definition
 from infra.service_integrations import ServiceIntegrations
-from tests.infra.scripted import Answer, Line, Scripted
+from tests.infra.scripted_machine import Answer, Line, Scripted
 
 FOUND = {
     "refused": "",

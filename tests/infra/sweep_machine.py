@@ -5,7 +5,7 @@ from typing import Any
 
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepParts, WarmUp, sweep_definition
-from tests.infra.scripted import Line, Scripted, ScriptedAccount
+from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount
 
 NOTHING_SEEN = {
     "refused": "",

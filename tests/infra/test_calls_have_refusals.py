@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.infra.conftest import ROOT, Synthesis, flat
-from tests.local.refusals import calls
+from tests.local.refusals import made_calls
 from tests.local.refusals.refused_calls import NOTHING_KNOWN, ROWS
 from tests.local.refusals.test_refused_calls import SERVICES
 
@@ -16,20 +16,20 @@ POLICY = 10_240  # characters of a role's inline policies, without white space
 
 def known() -> set[tuple[str, str]]:
     assert SERVICES  # imported, so that their rows are there
-    return {(row.service, row.call) for row in ROWS} | set(NOTHING_KNOWN) | set(calls.ELSEWHERE)
+    return {(row.service, row.call) for row in ROWS} | set(NOTHING_KNOWN) | set(made_calls.ELSEWHERE)
 
 
 def test_every_call_of_our_code_has_a_row() -> None:
-    assert calls.clients() <= set(calls.SERVICES), "calls.SERVICES lacks a service of which our code makes a client"
-    assert len(calls.of_code()) > 20
-    assert sorted(calls.of_code() - known()) == []
+    assert made_calls.clients() <= set(made_calls.SERVICES), "SERVICES lacks a service of which our code makes a client"
+    assert len(made_calls.of_code()) > 20
+    assert sorted(made_calls.of_code() - known()) == []
 
 
 def test_every_integration_of_our_state_machines_has_a_row(example: Synthesis) -> None:
     definitions = [
         json.dumps(flat(each["Properties"])) for each in example.resources("AWS::StepFunctions::StateMachine").values()
     ]
-    made = {call for definition in definitions for call in calls.of_machines(definition)}
+    made = {call for definition in definitions for call in made_calls.of_machines(definition)}
 
     assert {
         ("dynamodb", "UpdateItem"),
@@ -42,12 +42,12 @@ def test_every_integration_of_our_state_machines_has_a_row(example: Synthesis) -
 
 def test_every_type_of_our_templates_has_a_row(example: Synthesis, local: Synthesis) -> None:
     for synthesis in (example, local):
-        assert sorted(calls.of_template(synthesis.template) - known()) == []
+        assert sorted(made_calls.of_template(synthesis.template) - known()) == []
 
 
 def test_the_refusals_that_are_tested_elsewhere_are_there() -> None:
     """Each of these files is beside the table's folder."""
-    missing = sorted({name for name in calls.ELSEWHERE.values() if not (ROOT / name).is_file()})
+    missing = sorted({name for name in made_calls.ELSEWHERE.values() if not (ROOT / name).is_file()})
     assert missing == []
 
 

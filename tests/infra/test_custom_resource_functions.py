@@ -16,7 +16,7 @@ from infra.manifest_installation import MANIFESTS, manifests_digest
 from joiner.adapters.custom_resource import Answer, Request, serve
 from joiner.adapters.kube_errors import Forbidden
 from tests.infra.conftest import ROOT
-from tests.unit.functions.loading import load
+from tests.unit.functions.function_loading import load
 
 
 @dataclass

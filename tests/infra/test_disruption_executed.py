@@ -19,7 +19,7 @@ from tests.infra.disruption_machines import (
     SMOOTH,
     DisruptionMachines,
 )
-from tests.infra.scripted import Answer, ScriptedAccount, scripted_account
+from tests.infra.scripted_machine import Answer, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local

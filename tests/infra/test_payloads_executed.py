@@ -3,7 +3,7 @@ functions.
 
 States.ALL does not catch States.DataLimitExceeded: such an execution ends at once, and releases nothing. So functions
 limit their responses (their constants are used here), and the machines limit what a Map collects.
-`tests/unit/functions/test_bounded_answers.py` shows that the functions keep these limits with 5,000 claims.
+`tests/unit/functions/test_response_sizes.py` shows that the functions keep these limits with 5,000 claims.
 """
 
 import json
@@ -33,7 +33,7 @@ from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
 from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import WHY_LIMIT
-from tests.infra.scripted import Line, Scripted, ScriptedAccount, scripted_account
+from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local

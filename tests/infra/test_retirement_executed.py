@@ -12,7 +12,7 @@ from infra.retirement_workflow import FUNCTIONS
 from infra.state_machine_limits import EXPRESS_LIMITS
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
 from tests.infra.retirement_machines import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
-from tests.infra.scripted import Answer, ScriptedAccount, scripted_account
+from tests.infra.scripted_machine import Answer, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local

@@ -20,7 +20,7 @@ from tests.infra.scale_up_machine import (
     ScaleUpMachine,
     ringing,
 )
-from tests.infra.scripted import Answer, ScriptedAccount, scripted_account
+from tests.infra.scripted_machine import Answer, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local

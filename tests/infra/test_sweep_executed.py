@@ -11,7 +11,7 @@ import pytest
 from infra.sweep_states import WarmUp
 from infra.sweep_workflow import FUNCTIONS, OF_SCALE_UPS
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
-from tests.infra.scripted import Line, Scripted, ScriptedAccount, scripted_account
+from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
 from tests.infra.sweep_machine import ALL_THERE, BARE, EMPTY, LOST, NOTHING_SEEN, QUIET, Swept
 from tests.local.running_aws import RunningAws
 

@@ -11,7 +11,7 @@ from infra.service_integrations import ServiceIntegrations
 from infra.states_language import state_machine, succeed_state
 from infra.sweep_turn_states import SweepTurnStates
 from infra.sweep_workflow import FUNCTIONS, OF_SCALE_UPS
-from tests.infra.scripted import Scripted, ScriptedAccount, scripted_account
+from tests.infra.scripted_machine import Scripted, ScriptedAccount, scripted_account
 from tests.infra.sweep_machine import NOTHING_SEEN, QUIET, Swept
 from tests.local.running_aws import RunningAws, eventually
 

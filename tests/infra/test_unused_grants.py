@@ -13,7 +13,7 @@ from infra.storage import AWAITED_DOCUMENTS
 from tests.infra.conftest import Synthesis, flat
 from tests.infra.reached_calls import reached_actions
 from tests.infra.table_calls import OF_A_TRANSACTION
-from tests.local.refusals import calls
+from tests.local.refusals import made_calls
 
 LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents"}
 """Lambda writes the log of each function with the function's role."""
@@ -87,7 +87,7 @@ def test_each_action_that_a_state_machine_is_granted_is_one_of_its_integrations(
     actions = {"Invoke": "InvokeFunction"}
     for machine in example.resources("AWS::StepFunctions::StateMachine").values():
         properties = machine["Properties"]
-        made = calls.of_machines(json.dumps(flat(properties)))
+        made = made_calls.of_machines(json.dumps(flat(properties)))
         used = {
             f"{'states' if service == 'stepfunctions' else service}:{actions.get(call, call)}" for service, call in made
         }

@@ -10,7 +10,7 @@ from infra.retirement_workflow import FUNCTIONS
 from infra.state_machine_limits import ROUNDS_BETWEEN_PAUSE_CHECKS, STANDARD_LIMITS
 from joiner.names import pause_parameter
 from tests.infra.retirement_machines import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
-from tests.infra.scripted import Answer, Line, ScriptedAccount, scripted_account
+from tests.infra.scripted_machine import Answer, Line, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local

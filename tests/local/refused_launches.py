@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from joiner_local.aws.account_setup.cluster_network import Network
-from tests.local.launch_pad import LaunchPad, launched
+from tests.local.launch_fixtures import LaunchPad, launched
 from tests.local.running_aws import RunningAws
 
 TAG: Final = [{"Key": "a", "Value": "1"}]

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from joiner_local.aws.cloudformation.resources import TYPES
-from tests.local.every_type import every_type
+from tests.local.every_resource_type import every_type
 from tests.local.running_aws import RunningAws, zipped
 from tests.local.stack_under_test import StackUnderTest, att, parameter, queue, ref
 

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from joiner.launching.ec2_error_codes import SHORTAGES
 from joiner_local.aws.account_setup.cluster_network import seed_network
-from tests.local.launch_pad import LaunchPad, chosen, errors, launched, tags
+from tests.local.launch_fixtures import LaunchPad, chosen, errors, launched, tags
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local

@@ -12,7 +12,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.pause import Pause
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
-from tests.local.launch_pad import LaunchPad
+from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws
 from tests.pairings import recorded_pairings
 

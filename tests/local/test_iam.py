@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from joiner_local.aws.local_aws import ACCOUNT
 from joiner_local.aws_sessions import aws_session
-from tests.local.launch_pad import LaunchPad, errors, launched
+from tests.local.launch_fixtures import LaunchPad, errors, launched
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from joiner_local.aws.account_setup.cluster_network import seed_network
-from tests.local.launch_pad import LaunchPad
+from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local

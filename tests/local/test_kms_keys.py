@@ -16,7 +16,7 @@ from infra.settings import Settings
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 from joiner_local.aws_sessions import aws_session
-from tests.local.launch_pad import LaunchPad, launched
+from tests.local.launch_fixtures import LaunchPad, launched
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local

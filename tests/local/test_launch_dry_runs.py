@@ -10,7 +10,7 @@ from joiner.pools.codecs.declared_objects import read_node_class, read_node_pool
 from joiner_cli.acceptance import acceptance_objects
 from joiner_cli.acceptance.dry_run_launch import build_dry_run_launch, read_resolved_class
 from joiner_local.aws.account_setup.cluster_network import seed_network
-from tests.local.launch_pad import LaunchPad
+from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws
 
 STEPS = {"launch-template", "run-instances", "create-fleet"}

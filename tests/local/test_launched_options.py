@@ -31,7 +31,7 @@ from joiner.pools.node_class import ConnectionTracking, NetworkInterface
 from joiner.pools.resolved_node_class import PlacementGroup
 from joiner_cli.catalogue_files import packaged_catalogue
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
-from tests.local.launch_pad import LaunchPad
+from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws
 from tests.unit.launching.launch_scenario import CLUSTER
 

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from joiner_local.aws.account_setup.cluster_network import seed_network
-from tests.local.launch_pad import LaunchPad, launched
+from tests.local.launch_fixtures import LaunchPad, launched
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local

@@ -14,7 +14,7 @@ from functions.keep_node_access import handler as keep_node_access
 from joiner.adapters.node_access import ForeignEntry, NodeAccess
 from joiner.names import CLUSTER_TAG
 from joiner_local.aws.account_setup.cluster_network import seed_network
-from tests.local.launch_pad import LaunchPad
+from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws, eventually
 
 TRUST = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}]}

@@ -28,7 +28,7 @@ from joiner.adapters.node_access import Kept, NodeAccess
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.pricing.price_list import PAGE as PRICES
-from tests.local.launch_pad import LaunchPad
+from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local

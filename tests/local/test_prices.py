@@ -9,7 +9,7 @@ import pytest
 from joiner.adapters.instance_prices import on_demand_prices
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
-from tests.local.launch_pad import LaunchPad, chosen
+from tests.local.launch_fixtures import LaunchPad, chosen
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
-from tests.local.launch_pad import launched
+from tests.local.launch_fixtures import launched
 from tests.local.network_interface_refusals import INTERFACE_ROWS
 from tests.local.refused_launches import TAG, Bench, LaunchRefusal, fleet, tagged
 from tests.local.running_aws import RunningAws, eventually

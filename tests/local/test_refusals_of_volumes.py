@@ -13,7 +13,7 @@ import pytest
 
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from joiner_local.aws_sessions import aws_session
-from tests.local.launch_pad import LaunchPad
+from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local

@@ -11,12 +11,12 @@ from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.empty_nodes import EmptyNodes
+from joiner.adapters.item_reading import UnreadableRecord
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, OfferingKey
 from joiner.adapters.orphan_records import Absences, Impairments
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
-from joiner.adapters.recommendations import Recommendations
-from joiner.adapters.records import UnreadableRecord
+from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.disruption.drift_schedule import LastDetection
 from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff

@@ -1,7 +1,7 @@
 """`python -m joiner_local.packaged_data.field_table`: write `docs/fields.md`, the list of all fields of the CRDs.
 
 A row of ``docs/fields.toml`` names the module that acts upon a field or uses a key; a row of ``UNSUPPORTED`` reports a
-field or a value on its object. `tests/unit/pools/test_fields.py` compares the rows with the CRDs and the code.
+field or a value on its object. `tests/unit/pools/test_crd_fields.py` compares the rows with the CRDs and the code.
 """
 
 import tomllib

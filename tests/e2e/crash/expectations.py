@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tests.e2e.crash.stages import STAGES
+from tests.e2e.crash.starting_clusters import STAGES
 from tests.e2e.crash.ways import Way
 from tests.e2e.eviction_checker import EvictionRecord
 

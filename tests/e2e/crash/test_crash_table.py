@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.conftest import SHOWN
+from tests.e2e.crash.disturbed_stack import PACE, Rig
 from tests.e2e.crash.fault_table import FaultCase, FaultPlace, Verdict, in_a_seeded_order, show
-from tests.e2e.crash.rig import PACE, Rig
 from tests.e2e.crash.ways import CONSOLIDATION, RETIRE, SCALE_UP, WAYS
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import failed_executions

@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import Executions
-from joiner.adapters.recommendations import Recommendations
+from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
-from tests.unit.functions.loading import FUNCTIONS
+from tests.unit.functions.function_loading import FUNCTIONS
 from tests.unit.functions.scale_up import SimulatedCluster
 
 NOW = datetime(2026, 11, 21, 5, 17, 30, tzinfo=UTC)

@@ -30,7 +30,7 @@ from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.orphan_records import Absences, Impairments
 from joiner.adapters.payload import Execution, Task, is_express
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
-from joiner.adapters.recommendations import Recommendations
+from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.lifecycle.pod_gathering import Gathering
@@ -43,7 +43,7 @@ from joiner.pools import ResolvedNodeClass
 from joiner.reporting.events import Event
 from tests.unit.functions.fake_ec2 import FakeEc2Client
 from tests.unit.functions.fake_kube import FakeKube
-from tests.unit.functions.loading import load
+from tests.unit.functions.function_loading import load
 from tests.unit.functions.small_account import (
     CATALOGUE,
     CLASS,

@@ -9,8 +9,8 @@ import pytest
 from joiner.adapters.kube import Manifest
 from joiner.adapters.kube_errors import NotFound
 from tests.unit.functions.buffered_cluster import BUFFER, conditions, put_buffer, put_template, settle
+from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.scale_up import SimulatedCluster
 from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.small_account import pending

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from functions.install_manifests.releasing import release_objects
+from functions.install_manifests.object_release import release_objects
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import delete_claim, list_claims
 from joiner.names import CLASS_FINALIZER

@@ -13,7 +13,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.launch_failures import back_off_id_of_class, find_launch_failure
+from joiner.lifecycle.immediate_terminations import back_off_id_of_class, find_launch_failure
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.delivered_interruptions import MINE, NOW, QueueRun, state_change
 from tests.unit.functions.retire import RetirementExecution

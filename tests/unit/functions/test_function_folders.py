@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from joiner.adapters.payload import BadPayload, Task
-from tests.unit.functions.loading import FUNCTIONS, load
+from tests.unit.functions.function_loading import FUNCTIONS, load
 
 FOLDERS = sorted(path.parent for path in FUNCTIONS.glob("*/handler.py"))
 OF_MACHINES = [

@@ -10,7 +10,7 @@ from joiner.adapters.disruption_items import LastProposal
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.orphan_records import Impairments
-from joiner.adapters.recommendations import Recommendations
+from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.pools import NodeClaim, read_manifests
 from tests.unit.functions.fake_ec2 import refused

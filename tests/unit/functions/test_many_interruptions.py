@@ -17,12 +17,12 @@ from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import ATTEMPTS, Executions
 from joiner.adapters.ledger_items import Retirement as Noted
-from joiner.adapters.recommendations import Recommendations
+from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.item_keys import LEASE, UNAVAILABLE
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
+from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.scale_up import SimulatedCluster
 
 STORM = datetime(2026, 11, 21, 5, 17, 30, 100_000, tzinfo=UTC)

@@ -9,8 +9,8 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, TERMINATION_FINALIZER
 from joiner.pools import NodeClaim
+from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.grown_cluster import (
     claims,
     daemon,

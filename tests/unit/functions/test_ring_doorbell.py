@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 
 from functions.ring_doorbell import handler as ring_doorbell
 from joiner.adapters.executions import Executions
+from joiner.adapters.immediate_sweeps import SweepSlot
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import DoorbellSecrets
-from joiner.adapters.sweep_slot import SweepSlot
-from tests.unit.functions.loading import FUNCTIONS
+from tests.unit.functions.function_loading import FUNCTIONS
 from tests.unit.functions.scale_up import SimulatedCluster
 
 NOW = datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC)

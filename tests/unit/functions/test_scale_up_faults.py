@@ -11,8 +11,8 @@ from datetime import timedelta
 
 import pytest
 
+from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.faults import Fault, Trouble
 from tests.unit.functions.scale_up import SimulatedCluster
 from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.small_account import pending

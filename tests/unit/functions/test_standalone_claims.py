@@ -9,7 +9,7 @@ from joiner import names
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.payload import Execution, Task
 from joiner.pools import NodeClaim
-from tests.unit.functions.loading import load
+from tests.unit.functions.function_loading import load
 from tests.unit.functions.retire import retire
 from tests.unit.functions.scale_up import SimulatedCluster
 from tests.unit.functions.small_account import CLUSTER, pending

@@ -9,7 +9,7 @@ from joiner.launching import EbsDefaults
 from joiner.launching.block_devices import VolumeAnswers, find_volume_problems
 from joiner.pools import BlockDevice
 from tests.unit.launching.launch_scenario import CEILINGS, TEMPLATE
-from tests.unit.launching.test_ceilings import refusals
+from tests.unit.launching.test_node_class_policy import refusals
 
 KEY = CEILINGS.kms_keys[0]
 ROOT = BlockDevice("/dev/xvda", 40, "gp3")

@@ -12,9 +12,9 @@ from typing import Any, Final, TypedDict, TypeVar
 
 import msgspec
 
+from joiner.adapters.item_reading import BROKEN
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.payload import Task
-from joiner.adapters.records import BROKEN
 from joiner.adapters.store import UNREADABLE, DocumentSchema, NoSuchDocument, Store
 from joiner.catalogue import Catalogue
 from joiner.catalogue.observed_memory import ObservedMemories, ObservedMemory

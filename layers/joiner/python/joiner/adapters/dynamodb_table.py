@@ -9,7 +9,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from joiner.adapters.item_attributes import Item, written
-from joiner.adapters.records import (
+from joiner.adapters.item_reading import (
     KNOWN_SCHEMA,
     SCHEMA_NUMBER,
     Record,

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from joiner.adapters.doorbell_rotation import DoorbellRotation
     from joiner.adapters.drift_detections import DriftDetections
     from joiner.adapters.empty_nodes import EmptyNodes
+    from joiner.adapters.immediate_sweeps import SweepSlot
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
     from joiner.adapters.orphan_records import Absences, Disuse, Impairments
     from joiner.adapters.pause import Pause
     from joiner.adapters.planning_back_off_items import PlanningBackOffs
-    from joiner.adapters.recommendations import Recommendations
+    from joiner.adapters.rebalance_recommendations import Recommendations
     from joiner.adapters.retirements import Retirements
     from joiner.adapters.store import Store
-    from joiner.adapters.sweep_slot import SweepSlot
     from joiner.planning import Ceilings, PlanPolicies, PlanTolerances
 
 LEASE_MARGIN: Final = 30  # seconds
@@ -232,7 +232,7 @@ def impairments() -> "Impairments":
 @functools.cache
 def recommendations() -> "Recommendations":
     """Return the records of EC2's rebalance recommendations."""
-    from joiner.adapters.recommendations import Recommendations
+    from joiner.adapters.rebalance_recommendations import Recommendations
 
     return Recommendations(client("dynamodb"), setting("JOINER_TABLE"))
 
@@ -248,7 +248,7 @@ def disuse() -> "Disuse":
 @functools.cache
 def sweep_slot() -> "SweepSlot":
     """Return the slot of the next sweep that a ring starts."""
-    from joiner.adapters.sweep_slot import SweepSlot
+    from joiner.adapters.immediate_sweeps import SweepSlot
 
     return SweepSlot(client("dynamodb"), setting("JOINER_TABLE"))
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
+from joiner.adapters.immediate_sweeps import SweepSlot
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import is_express
-from joiner.adapters.sweep_slot import SweepSlot
 
 INPUT: Final = json.dumps({"schema": 1})  # depends on the name only; otherwise a second start would be refused
 GATHERING: Final = timedelta(

@@ -8,7 +8,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_patches import patch_latest
 from joiner.adapters.parallel_calls import call_each
-from joiner.lifecycle.class_holds import ClassHold, change_finalizer, find_class_holds
+from joiner.lifecycle.class_finalizers import ClassHold, change_finalizer, find_class_holds
 from joiner.pools import NodeClaim
 
 

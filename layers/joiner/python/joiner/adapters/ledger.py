@@ -18,6 +18,7 @@ from joiner.adapters.dynamodb_table import (
     write_with_retries,
 )
 from joiner.adapters.item_attributes import Item, number, text, written
+from joiner.adapters.item_reading import KNOWN_SCHEMA, SCHEMA_NUMBER
 from joiner.adapters.ledger_items import (
     Assignment,
     BackOff,
@@ -29,9 +30,8 @@ from joiner.adapters.ledger_items import (
     Pairing,
     Unavailable,
 )
-from joiner.adapters.records import KNOWN_SCHEMA, SCHEMA_NUMBER
 from joiner.adapters.wave_records import WaveRecords
-from joiner.lifecycle.launch_failures import BACK_OFF_RESET_AFTER, extend_back_off
+from joiner.lifecycle.immediate_terminations import BACK_OFF_RESET_AFTER, extend_back_off
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
 SET_CLAIM: Final = "SET claim = :claim, launch = :launch"

@@ -15,9 +15,9 @@ from botocore.exceptions import ClientError
 
 from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable, is_condition_failure
 from joiner.adapters.item_attributes import written
+from joiner.adapters.item_reading import UnreadableRecord
 from joiner.adapters.ledger_items import UNSEEN_FOR, Retirement
 from joiner.adapters.parallel_calls import call_all
-from joiner.adapters.records import UnreadableRecord
 from joiner.item_keys import RETIREMENT, item_key
 
 KEPT: Final = 24 * 3600  # an item whose claim ended in another way; each execution that continues it extends this

@@ -11,7 +11,7 @@ from joiner import names
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
 from joiner.launching.additional_cost_computation import compute_node_costs
 from joiner.launching.block_devices import VolumeAnswers, find_volume_problems
-from joiner.launching.declared_problems import (
+from joiner.launching.class_manifest_problems import (
     allowed_roles,
     find_assumed_family,
     find_family_problems,

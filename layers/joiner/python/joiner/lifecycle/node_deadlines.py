@@ -1,4 +1,4 @@
-"""Time limits for each step of a node's start."""
+"""Time limits for each step of a node's start, and for the execution that awaits the node."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -43,6 +43,11 @@ launch.
 
 CLOSED_AT_MOST: Final = timedelta(minutes=5)
 """No node is closed for longer, regardless of its claim."""
+
+WATCHED_FOR: Final = timedelta(minutes=2)
+"""How long an execution that awaits nodes counts as running after its last check. It checks its wave every few seconds;
+if it has not for this long, it has stopped, and the sweep finds its claims again.
+"""
 
 
 def registration_deadline(claim: NodeClaim) -> datetime | None:

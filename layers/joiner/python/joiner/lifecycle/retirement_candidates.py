@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from joiner.cluster import InvalidField, Node, Pod
 from joiner.lifecycle.draining import DrainingPod, must_move
-from joiner.lifecycle.kept_nodes import assign_kept_nodes, find_recently_draining
+from joiner.lifecycle.kept_empty_nodes import assign_kept_nodes, find_recently_draining
 from joiner.lifecycle.replica_counts import find_replicas
 from joiner.lifecycle.retirement import (
     RetirementContext,

@@ -20,12 +20,12 @@ from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.model.offer_cache import OfferCache
-from joiner.planning.model.overlay_places import drop_conflicts
 from joiner.planning.model.running_commitments import cover_running_nodes
+from joiner.planning.model.usable_overlays import drop_conflicts
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
-from joiner.planning.plan import UNCHANGED, Plan
+from joiner.planning.plan import UNCHANGED, Plan, Simplification
 from joiner.planning.plan_policies import Ceilings, PlanPolicies, PlanTolerances
 from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
@@ -115,7 +115,6 @@ class Planner:
         # These modules need numpy and HiGHS, which only the planning functions contain.
         from joiner.planning.output.plan_warnings import find_warnings
         from joiner.planning.output.plan_writer import write_plan
-        from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
 
         meter = Meter(effort)
         build = partial(
@@ -124,10 +123,7 @@ class Planner:
         state = build(catalogue)
         prices = partial(self.prices, snapshot, catalogue, classes=classes)
         found = _search(state, snapshot, catalogue, meter, effort.seed, build=build, prices=prices)
-        before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances and meter.allowance else None
-        if policies.preferences:
-            apply_preferences(state)
-        simplified = spread_nodes(state, tolerances.zones, before) if tolerances and before else UNCHANGED
+        simplified = _simplify(state, policies, tolerances if meter.allowance else None)
         mixes = keep_capacity_mix(state)
         zonal = tolerances is not None and len({node.labels.get(names.ZONE) for node in state.new}) > 1
         reasons = explain_pending(state, catalogue)
@@ -161,6 +157,16 @@ def _search(
         return search_with_supplies(state, meter, seed)
     without = build(replace(catalogue, commitments=()))
     return search_with_commitments(state, without, CommitmentUse(snapshot, prices()), meter, seed)
+
+
+def _simplify(state: PlanState, policies: PlanPolicies, tolerances: PlanTolerances | None) -> Simplification:
+    """Leave fewer nodes in more zones within the tolerances, and between these two steps apply the preferences."""
+    from joiner.planning.placement.simplification import simplify_nodes, spread_nodes
+
+    before = simplify_nodes(state, tolerances.fewer_nodes) if tolerances else None
+    if policies.preferences:
+        apply_preferences(state)
+    return spread_nodes(state, tolerances.zones, before) if tolerances and before else UNCHANGED
 
 
 def _find_problems(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from joiner.lifecycle.class_holds import describe_holders
+from joiner.lifecycle.class_finalizers import describe_holders
 from joiner.pools import NodeClaim, NodeClass
 from joiner.reporting.events import Event, Subject
 

@@ -5,6 +5,8 @@ name is the key of its count in the sweep's answer. A `RetirementCheck` reads th
 retire. An `InstanceCheck` reads a survey of the instances and returns the differences between EC2 and the cluster.
 """
 
+from joiner.lifecycle.checks.claims_of_ended_leases import STALE_CLAIMS
+from joiner.lifecycle.checks.claims_to_rebalance import RECOMMENDED
 from joiner.lifecycle.checks.closed_nodes import CLOSED_NODES
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey, DueRetirement, RetirementCheck
 from joiner.lifecycle.checks.deleted_claims import DELETED
@@ -17,12 +19,10 @@ from joiner.lifecycle.checks.missing_replicas import MISSING_REPLICAS
 from joiner.lifecycle.checks.orphan_claims import ORPHAN_CLAIMS
 from joiner.lifecycle.checks.orphan_instances import ORPHAN_INSTANCES
 from joiner.lifecycle.checks.orphan_nodes import ORPHAN_NODES
-from joiner.lifecycle.checks.recommended_claims import RECOMMENDED
-from joiner.lifecycle.checks.stale_claims import STALE_CLAIMS
 from joiner.lifecycle.checks.surplus_claims import SURPLUS
 from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
 from joiner.lifecycle.checks.unhealthy_nodes import UNHEALTHY
-from joiner.lifecycle.checks.unlaunched_claims import UNLAUNCHED_CLAIMS
+from joiner.lifecycle.checks.unlaunched_standalone_claims import UNLAUNCHED_CLAIMS
 from joiner.lifecycle.checks.unplanned_buffers import BUFFERS_TO_PLAN, CHANGED_BUFFERS
 from joiner.lifecycle.checks.unplanned_pods import PENDING_PODS
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED

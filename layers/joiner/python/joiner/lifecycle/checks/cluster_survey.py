@@ -10,7 +10,7 @@ from joiner.lifecycle.buffer_planning import BufferedClaims
 from joiner.lifecycle.claim_progress import Progress, assess_progress
 from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import find_late_claims
-from joiner.lifecycle.node_watching import WATCHED_FOR
+from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import Lists, PlanningBackOff
 from joiner.pools import NodeClaim, NodeClass, NodePool
 

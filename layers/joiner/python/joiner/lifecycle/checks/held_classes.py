@@ -1,7 +1,7 @@
 """Find node classes whose finalizer must change: a scale-up changes it under the lease."""
 
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
-from joiner.lifecycle.class_holds import find_class_holds
+from joiner.lifecycle.class_finalizers import find_class_holds
 from joiner.names import NODE_CLASS_RESOURCES
 
 

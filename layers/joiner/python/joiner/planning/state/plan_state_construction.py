@@ -6,10 +6,10 @@ from joiner.catalogue import Catalogue
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import Unavailable
 from joiner.planning.model.offer_cache import OfferCache
-from joiner.planning.model.overlay_places import drop_conflicts
 from joiner.planning.model.pending_pods import placed_pods, select_pods
 from joiner.planning.model.pod_groups import group_pods
 from joiner.planning.model.pool_offers import compile_pool_offers
+from joiner.planning.model.usable_overlays import drop_conflicts
 from joiner.planning.plan_policies import Ceilings
 from joiner.planning.state.existing_nodes import find_existing_capacity
 from joiner.planning.state.limit_use import LimitUse

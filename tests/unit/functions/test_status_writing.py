@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.declared_statuses import write_declared_statuses
 from joiner.adapters.registration_records import record_registrations
+from joiner.adapters.status_writing import write_declared_statuses
 from joiner.lifecycle.declared_status import find_status_patch
 from joiner.pools import Conditions, NodeClaim, NodeClassRef, NodePool, ResolvedNodeClass
 from tests.unit.functions.fake_kube import FakeKube

@@ -13,9 +13,9 @@ from bench.lambda_reports import reports
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.expectations import Item, disrupted_wrongly, left_in_memory, too_many_launches, wanted_counts
 from tests.e2e.crash.fault_table import FOR_GOOD, FaultCase, Verdict, cases
-from tests.e2e.crash.grants import not_struck
-from tests.e2e.crash.stages import STAGES
-from tests.e2e.crash.troubles import Troubles, pod
+from tests.e2e.crash.granted_actions import not_struck
+from tests.e2e.crash.prior_failures import Troubles, pod
+from tests.e2e.crash.starting_clusters import STAGES
 from tests.e2e.crash.ways import DISRUPT, DOWN, DOWN_EMPTY, RETIRE, SCALE_UP, SWEEP, UP, WAYS, Way
 from tests.e2e.eviction_checker import watch_evictions
 from tests.e2e.stack_actions import Actor

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from joiner.cluster import Node
-from joiner.lifecycle.kept_nodes import assign_kept_nodes, find_recently_draining
+from joiner.lifecycle.kept_empty_nodes import assign_kept_nodes, find_recently_draining
 from tests.unit.lifecycle.joining_nodes import NOON, claim, daemon_pod, node, pod
 
 

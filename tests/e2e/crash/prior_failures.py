@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
-from tests.e2e.crash.stages import STAGES
+from tests.e2e.crash.starting_clusters import STAGES
 from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, FAILING_NODES, HEALTH_EVENT, REFRESH, SWEEP, UP, Way
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import CLAIM_PATHS

@@ -1,7 +1,7 @@
 """Rebalance recommendations of EC2: one item `RECOMMENDED` for each claim, written by handle_interruption.
 
 The function that receives a recommendation cannot read the cluster. The next sweep reads the pool of the claim, whose
-annotation decides what follows (`joiner.lifecycle.checks.recommended_claims`).
+annotation decides what follows (`joiner.lifecycle.checks.claims_to_rebalance`).
 """
 
 from collections.abc import Mapping

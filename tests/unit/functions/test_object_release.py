@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from functions.install_manifests.releasing import release_objects
+from functions.install_manifests.object_release import release_objects
 from joiner.adapters.kube_kinds import MACHINES, NODECLAIMS, NODES, Kind
 from tests.unit.functions.fake_kube import FakeKube
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from joiner import names
-from joiner.launching.declared_problems import find_family_problems
+from joiner.launching.class_manifest_problems import find_family_problems
 from joiner.pools import read_manifests
 from joiner.pools.codecs.unsupported_fields import UNSUPPORTED, UnsupportedField
 from joiner_local.packaged_data.field_table import (

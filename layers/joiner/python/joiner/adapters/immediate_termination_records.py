@@ -10,7 +10,7 @@ from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.launch_failures import FailureAtLaunch, find_launch_failure
+from joiner.lifecycle.immediate_terminations import FailureAtLaunch, find_launch_failure
 
 
 def read_launch_failure(instance: Instance, now: datetime) -> FailureAtLaunch | None:
