@@ -64,6 +64,8 @@ class Alarms(Construct):
         self._watch_executions(sources)
         self._watch_sweeps(sources.sweep, settings.sweep.every_minutes)
         self._watch_catalogue(sources.catalogue)
+        if settings.commitments.from_account:
+            self._watch_commitments(settings.cluster)
         self._watch_scheduled_functions(sources)
         self._watch_doorbell(sources.doorbell_logs, settings.cluster)
         self._watch_interruptions(sources.interruptions, sources.dead_letters)
@@ -129,6 +131,17 @@ class Alarms(Construct):
             "The catalogue was not refreshed for three hours: plans use old prices, and lack new instance types. Read "
             "the log of refresh_catalogue. If it has no new lines, check that its schedule is enabled and may invoke "
             "it.",
+        )
+
+    def _watch_commitments(self, cluster: str) -> None:
+        self._alarm_from(
+            "CommitmentsAreOld",
+            _function_metric("CommitmentsNotRead", cluster, Duration.hours(1)),
+            1,
+            3,
+            "The account's reserved instances, savings plans or instances could not be read for three hours: plans use "
+            "what was read last, or the commitments of the settings only. The log of refresh_catalogue has the reason. "
+            "If a policy of the organization denies the calls, set commitments.fromAccount to false.",
         )
 
     def _watch_scheduled_functions(self, sources: AlarmSources) -> None:
@@ -279,11 +292,11 @@ class Alarms(Construct):
             alarm.add_alarm_action(actions.SnsAction(self._topic))
 
 
-def _function_metric(name: str, cluster: str) -> cloudwatch.Metric:
+def _function_metric(name: str, cluster: str, period: Duration = FIVE_MINUTES) -> cloudwatch.Metric:
     return cloudwatch.Metric(
         namespace="Joiner",
         metric_name=name,
         dimensions_map={"cluster": cluster},
         statistic="Maximum",
-        period=FIVE_MINUTES,
+        period=period,
     )

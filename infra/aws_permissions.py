@@ -266,12 +266,14 @@ def _allow_removing_own_role(settings: Settings, where: AccountRegion) -> list[i
 
 
 def allow_reading_prices(settings: Settings) -> list[iam.PolicyStatement]:
-    """Allow reading instance types, their offerings and their prices. The price list has one region and no
-    resources."""
-    return [
-        allow_describing(settings, "InstanceTypeOfferings", "InstanceTypes", "SpotPriceHistory"),
-        _allow(["pricing:GetProducts"], ["*"]),
-    ]
+    """Allow reading instance types, their offerings and their prices, and, if the settings ask for it, the commitments
+    of the account. The price list and the API of savings plans have one region and no resources to name."""
+    described = ["InstanceTypeOfferings", "InstanceTypes", "SpotPriceHistory"]
+    elsewhere = ["pricing:GetProducts"]
+    if settings.commitments.from_account:
+        described += ["Instances", "ReservedInstances"]
+        elsewhere += ["savingsplans:DescribeSavingsPlans", "savingsplans:DescribeSavingsPlanRates"]
+    return [allow_describing(settings, *described), _allow(elsewhere, ["*"])]
 
 
 def allow_describing(settings: Settings, *what: str) -> iam.PolicyStatement:

@@ -42,12 +42,14 @@ class CommitmentSettings:
 
     reserved_instances: tuple[ReservedInstanceSettings, ...] = ()
     savings_plans: tuple[SavingsPlanSettings, ...] = ()
+    from_account: bool = False
+    """Whether those of the account are read, too, and added to the others."""
 
     def to_json(self) -> str:
         """Return the text for `joiner.catalogue.reserved_instances_and_savings_plans`; empty without commitments."""
-        if not (self.reserved_instances or self.savings_plans):
+        if not (self.reserved_instances or self.savings_plans or self.from_account):
             return ""
-        content: Mapping[str, list[dict[str, Any]]] = {
+        content: Mapping[str, Any] = {
             "reservedInstances": [
                 {"instanceType": one.instance_type, "count": one.count} | ({"zone": one.zone} if one.zone else {})
                 for one in self.reserved_instances
@@ -57,6 +59,7 @@ class CommitmentSettings:
                 | ({"family": one.family} if one.family else {})
                 for one in self.savings_plans
             ],
+            **({"fromAccount": True} if self.from_account else {}),
         }
         return json.dumps(content, separators=(",", ":"))
 

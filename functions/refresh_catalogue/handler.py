@@ -7,6 +7,9 @@ Two prices have a substitute. On-demand prices are those of a packaged table wit
 Price List API, and where that API has never answered. A spot price is the on-demand price until EC2 returns the first
 one; later an empty answer keeps the last prices.
 
+If the settings ask for it, the commitments of the account are read, too (`account_commitments`). A call for them that
+fails does not fail the refresh.
+
 On-demand prices of Local Zones are their own. If the Price List API has none for the group of a Local Zone, they are
 those of the region.
 """
@@ -19,22 +22,25 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
-from joiner.adapters import documents, environment
+from functions.refresh_catalogue.account_commitments import AccountReader
+from joiner.adapters import documents, environment, metrics
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.instance_prices import on_demand_prices, price_list_region, spot_prices
 from joiner.adapters.store import Store
 from joiner.catalogue import (
     CapacityEstimate,
     Catalogue,
+    InstanceType,
     instance_type_from_ec2,
     load_published_prices,
     supports_nodes,
 )
 from joiner.catalogue.observed_memory import valid_memory
 from joiner.catalogue.reserved_instances_and_savings_plans import (
+    NOTHING_OWNED,
     DeclaredCommitments,
+    combine_commitments,
     commitments_of_settings,
-    list_commitments,
 )
 from joiner.names import SPOT, zone_location
 
@@ -60,6 +66,7 @@ class CatalogueRefresh:
         *,
         estimate: CapacityEstimate | None = None,
         commitments: DeclaredCommitments = NO_COMMITMENTS,
+        account: AccountReader | None = None,
     ) -> None:
         self._ec2 = ec2
         self._client = ec2_client
@@ -68,36 +75,23 @@ class CatalogueRefresh:
         self._region = region
         self._estimate = estimate
         self._commitments = commitments
+        self._account = account
 
     def run(self, now: datetime) -> dict[str, Any]:
-        """Write the catalogue; return its ``{"types", "offerings", "withoutPrice", "commitments"}``, and the sources of
-        the prices: ``{"onDemandPrices", "spotPrices"}``.
+        """Write the catalogue; return its ``{"types", "offerings", "withoutPrice", "commitments"}``, the sources of the
+        prices: ``{"onDemandPrices", "spotPrices"}``, and which commitments of the account could not be read:
+        ``{"commitmentsNotRead"}``.
         """
         former = self._former()
         zones = self._zones()
         locations = {zone_location(zone) for each in zones.values() for zone in each} - {self._region}
         on_demand, of_on_demand = self._on_demand(former, locations)
         spot, of_spot = self._spot(former, now)
-        described = [
-            info for info in self._ec2.pages("describe_instance_types", "InstanceTypes") if supports_nodes(info)
-        ]
-        offered = [info for info in described if info["InstanceType"] in zones]
-        memory = valid_memory(documents.get_observed_memory(self._store), now)
-        types = [
-            instance_type_from_ec2(
-                info,
-                zones[name],
-                prices := _prices_by_zone(name, zones[name], on_demand),
-                prices if spot is None else spot.get(name),
-                estimate=self._estimate,
-                observed_memory=memory.get(name),
-            )
-            for info in offered
-            for name in (info["InstanceType"],)
-        ]
+        types = self._types(zones, on_demand, spot, now)
         catalogue = Catalogue.of(found for found in types if found.offerings)
-        reserved, plans = self._commitments
-        catalogue = replace(catalogue, commitments=list_commitments(reserved, plans, catalogue))
+        account = NOTHING_OWNED if self._account is None else self._account.read(self._store, now)
+        owned = combine_commitments(self._commitments, account, catalogue, int(now.timestamp()))
+        catalogue = replace(catalogue, commitments=owned)
         documents.put_catalogue(self._store, catalogue, now)
         return {
             "types": len(catalogue.types),
@@ -106,7 +100,28 @@ class CatalogueRefresh:
             "onDemandPrices": of_on_demand,
             "spotPrices": of_spot,
             "commitments": len(catalogue.commitments),
+            "commitmentsNotRead": sorted(account.failures),
         }
+
+    def _types(
+        self, zones: Mapping[str, list[str]], on_demand: PriceLists, spot: PriceLists | None, now: datetime
+    ) -> list[InstanceType]:
+        """Return every type that is offered and can be a node. A type without a price has no offerings."""
+        described = self._ec2.pages("describe_instance_types", "InstanceTypes")
+        memory = valid_memory(documents.get_observed_memory(self._store), now)
+        return [
+            instance_type_from_ec2(
+                info,
+                zones[name],
+                prices := _prices_by_zone(name, zones[name], on_demand),
+                prices if spot is None else spot.get(name),
+                estimate=self._estimate,
+                observed_memory=memory.get(name),
+            )
+            for info in described
+            for name in (info["InstanceType"],)
+            if name in zones and supports_nodes(info)
+        ]
 
     def _former(self) -> Catalogue | None:
         try:
@@ -169,10 +184,19 @@ def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         float(environment.setting("JOINER_MEMORY_OVERHEAD_PERCENT")) / 100,
         int(environment.setting("JOINER_RESERVED_INTERFACES")),
     )
-    commitments = commitments_of_settings(environment.json_setting("JOINER_COMMITMENTS"))
+    settings, cluster = environment.json_setting("JOINER_COMMITMENTS"), environment.setting("JOINER_CLUSTER")
+    from_account = bool(settings.get("fromAccount"))
     refresh = CatalogueRefresh(
-        Ec2(client), client, pricing, environment.store(), region, estimate=estimate, commitments=commitments
+        Ec2(client),
+        client,
+        pricing,
+        environment.store(),
+        region,
+        estimate=estimate,
+        commitments=commitments_of_settings(settings),
+        account=AccountReader(client, environment.client("savingsplans"), region, cluster) if from_account else None,
     )
     answer = refresh.run(environment.now())
+    metrics.publish(cluster, {"CommitmentsNotRead": len(answer["commitmentsNotRead"])})
     logger.info("refreshed the catalogue", **answer)
     return answer

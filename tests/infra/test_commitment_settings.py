@@ -10,7 +10,7 @@ from joiner.catalogue.reserved_instances_and_savings_plans import (
     SavingsPlan,
     commitments_of_settings,
 )
-from tests.infra.conftest import Synthesis, Synthesise
+from tests.infra.conftest import Synthesis, Synthesise, flat
 
 DECLARED = CommitmentSettings(
     (ReservedInstanceSettings("m5.large", 2), ReservedInstanceSettings("c5.xlarge", 1, "eu-west-1a")),
@@ -38,3 +38,45 @@ def test_the_refresh_of_the_catalogue_gets_the_commitments(
 
     assert variables(declared)["JOINER_COMMITMENTS"] == DECLARED.to_json()
     assert "JOINER_COMMITMENTS" not in variables(example)
+
+
+READING_COMMITMENTS = {
+    "ec2:DescribeInstances",
+    "ec2:DescribeReservedInstances",
+    "savingsplans:DescribeSavingsPlans",
+    "savingsplans:DescribeSavingsPlanRates",
+}
+
+
+def actions(synthesis: Synthesis) -> set[str]:
+    """Return the actions that the role of the refresh may use."""
+    policies = synthesis.resources("AWS::IAM::Policy")
+    (own,) = [each for name, each in policies.items() if name.startswith("CatalogueRefreshCatalogue")]
+    statements = [flat(each) for each in own["Properties"]["PolicyDocument"]["Statement"]]
+    return {
+        action
+        for each in statements
+        for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])
+    }
+
+
+def test_only_the_setting_lets_the_refresh_read_the_commitments_of_the_account(
+    synthesise: Synthesise, example: Synthesis, example_settings: Settings
+) -> None:
+    reading = synthesise(replace(example_settings, commitments=CommitmentSettings(from_account=True)))
+
+    assert json.loads(variables(reading)["JOINER_COMMITMENTS"])["fromAccount"] is True
+    assert actions(reading) - actions(example) == READING_COMMITMENTS
+    assert not READING_COMMITMENTS & actions(example)
+
+
+def test_commitments_that_could_not_be_read_for_three_hours_are_an_alarm(
+    synthesise: Synthesise, example: Synthesis, example_settings: Settings
+) -> None:
+    reading = synthesise(replace(example_settings, commitments=CommitmentSettings(from_account=True)))
+
+    watched = reading.one("AWS::CloudWatch::Alarm", "AlarmsCommitmentsAreOld")["Properties"]
+    assert (watched["Namespace"], watched["MetricName"]) == ("Joiner", "CommitmentsNotRead")
+    assert watched["Period"] * watched["EvaluationPeriods"] == 3 * 3600
+    assert (watched["Threshold"], watched["TreatMissingData"]) == (1, "notBreaching")
+    assert not [name for name in example.resources("AWS::CloudWatch::Alarm") if "CommitmentsAreOld" in name]

@@ -55,6 +55,8 @@ test compares the record with this list::
     ec2.reservation_api
         EC2Response.describe_capacity_reservations EC2Response.describe_instances
         moto.ec2.utils.filter_dict_attribute_mapping
+    ec2.reserved_instances
+        EC2Response.describe_reserved_instances
     eks.access_entries
         EKSResponse.create_access_entry EKSResponse.describe_access_entry EKSResponse.list_access_entries
         EKSResponse.update_access_entry EKSResponse.delete_access_entry EKSResponse.associate_access_policy
@@ -133,6 +135,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
     from joiner_local.aws.iam import iam_middleware, instance_profile_listing
     from joiner_local.aws.moto_patches import queue_locks, response_writer, service_limits
     from joiner_local.aws.pricing import price_list
+    from joiner_local.aws.savings_plans import savings_plans_api
     from joiner_local.aws.scheduler import schedules
     from joiner_local.aws.ssm import image_parameters
     from joiner_local.aws.step_functions import step_functions_api
@@ -153,6 +156,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
     instance_profile_listing.install()
     image_parameters.install()
     price_list.install(aws)
+    savings_plans_api.install(aws)
     local_address = http_apis.install(aws, functions, logs)
     cloudformation_api.install(aws, local_address)
     schedules.install(aws, targets)
@@ -177,6 +181,7 @@ def _install_ec2(aws: LocalAws) -> None:
         network_interfaces,
         placement_groups,
         reservation_api,
+        reserved_instances,
         spot_interruptions,
         spot_role,
     )
@@ -186,6 +191,7 @@ def _install_ec2(aws: LocalAws) -> None:
     ec2_prices.install()
     capacity_pools.install(aws)
     reservation_api.install(aws)
+    reserved_instances.install(aws)
     ec2_lookups.install()
     launch_templates.install()
     network_interfaces.install()

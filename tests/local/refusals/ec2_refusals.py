@@ -48,6 +48,45 @@ def pages_of_four(aws: RunningAws) -> None:
     aws.client(EC2).describe_instances(MaxResults=4)
 
 
+RESERVED: Final = "EC2 API reference, DescribeReservedInstances"
+
+
+@refuses(
+    EC2, "DescribeReservedInstances", "an id that does not exist", code="InvalidReservedInstancesId", source=ERRORS
+)
+def reserved_instances_that_do_not_exist(aws: RunningAws) -> None:
+    aws.client(EC2).describe_reserved_instances(ReservedInstancesIds=["b847fa93-e282-4f55-b59a-1342fexample"])
+
+
+@refuses(EC2, "DescribeReservedInstances", "a filter that is none", code="InvalidParameterValue", source=RESERVED)
+def a_filter_of_reserved_instances_that_is_none(aws: RunningAws) -> None:
+    aws.client(EC2).describe_reserved_instances(Filters=[{"Name": "colour", "Values": ["red"]}])
+
+
+PLANS: Final = "Savings Plans API reference"
+
+
+@refuses("savingsplans", "DescribeSavingsPlans", "pages of 1,001", code="ValidationException", source=PLANS)
+def pages_of_1001_savings_plans(aws: RunningAws) -> None:
+    aws.client("savingsplans").describe_savings_plans(maxResults=1001)
+
+
+@refuses("savingsplans", "DescribeSavingsPlans", "a state that is none", code="ValidationException", source=PLANS)
+def savings_plans_in_no_state(aws: RunningAws) -> None:
+    aws.client("savingsplans").describe_savings_plans(states=["bought"])
+
+
+@refuses(
+    "savingsplans",
+    "DescribeSavingsPlanRates",
+    "a plan that does not exist",
+    code="ResourceNotFoundException",
+    source=PLANS,
+)
+def rates_of_no_savings_plan(aws: RunningAws) -> None:
+    aws.client("savingsplans").describe_savings_plan_rates(savingsPlanId="b847fa93-e282-4f55-b59a-1342f0e0e0e0")
+
+
 STATUS: Final = "EC2 API reference, DescribeInstanceStatus"
 
 

@@ -25,6 +25,7 @@ SERVICES: Final = (
     "lambda",
     "pricing",
     "s3",
+    "savingsplans",
     "ssm",
     "stepfunctions",
     "sts",

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.catalogue.commitments import Commitment, Machine, apply_commitments
 from joiner.catalogue.reserved_instances_and_savings_plans import (
+    OTHER_INSTANCES,
+    AccountCommitments,
     ReservedInstances,
     SavingsPlan,
+    combine_commitments,
     commitments_of_settings,
     list_commitments,
 )
@@ -105,3 +108,56 @@ def test_nothing_is_covered_twice_and_no_commitment_exceeds_its_amount(
         able = [each for each in running if one.use_of(each.instance_type, each.zone)]
         if found.used[one.id] < one.amount - len(able):
             assert all(found.shares.get(each.id, 0.0) > 1 - 1 / one.uses[each.instance_type] for each in able)
+
+
+READ: Final = {OTHER_INSTANCES: 1}
+
+
+def test_a_savings_plan_with_rates_charges_these_and_applies_to_no_other_type() -> None:
+    exact = SavingsPlan("1", 1.0, rates={"m5.large": 0.061, "unknown.large": 0.01})
+
+    assert list_commitments((), (exact,), CATALOGUE) == (Commitment("savings-plan/1", 1_000_000, {"m5.large": 61_000}),)
+
+
+def test_declared_commitments_and_those_of_the_account_add_up() -> None:
+    declared = ((ReservedInstances("m5.large", 1),), (SavingsPlan("settings-1", 1.0, 0.5),))
+    account = AccountCommitments(
+        (ReservedInstances("m5.xlarge", 1), ReservedInstances("c5.large", 1, "z-1a")),
+        (SavingsPlan("a", 2.0, family="m5", rates={"m5.large": 0.05}),),
+        read_at=READ,
+    )
+
+    found = combine_commitments(declared, account, CATALOGUE, 0)
+
+    assert [(one.id, one.amount) for one in found] == [
+        ("reserved-instances/c5.large/z-1a", 1),
+        ("reserved-instances/m5", 16 + 32),
+        ("savings-plan/a", 2_000_000),
+        ("savings-plan/settings-1", 1_000_000),
+    ]
+
+
+def test_instances_elsewhere_use_the_account_s_commitments_and_not_the_declared_ones() -> None:
+    declared = ((ReservedInstances("m5.large", 1),), ())
+    elsewhere = tuple(Machine(f"i-{number}", "m5.xlarge", "z-1a") for number in range(9))
+    account = AccountCommitments((ReservedInstances("m5.xlarge", 2),), (), elsewhere, READ)
+
+    found = combine_commitments(declared, account, CATALOGUE, 0)
+
+    assert [(one.id, one.amount) for one in found] == [("reserved-instances/m5", 16)]
+
+
+def test_commitments_whose_term_has_ended_are_left_out() -> None:
+    account = AccountCommitments(
+        (ReservedInstances("m5.large", 1, until=100), ReservedInstances("c5.large", 1, until=101)),
+        (SavingsPlan("a", 1.0, rates={"m5.large": 0.05}, until=100),),
+        read_at=READ,
+    )
+
+    assert [one.id for one in combine_commitments(((), ()), account, CATALOGUE, 100)] == ["reserved-instances/c5"]
+
+
+def test_commitments_of_the_account_are_not_used_while_other_instances_are_unknown() -> None:
+    account = AccountCommitments((ReservedInstances("m5.large", 1),))
+
+    assert combine_commitments(((), ()), account, CATALOGUE, 0) == ()

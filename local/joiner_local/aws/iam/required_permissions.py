@@ -291,6 +291,7 @@ TABLES: Final[Mapping[str, Callable[[str, Mapping[str, Any]], Iterator[RequiredP
     "pricing": _without_resources("pricing"),
     "cloudtrail": _without_resources("cloudtrail"),
     "s3": _s3,
+    "savingsplans": _without_resources("savingsplans"),
     "sqs": _sqs,
     "ssm": _ssm,
     "states": _states,

@@ -1,4 +1,5 @@
-"""Turn what an account owns into commitments: the reserved instances and savings plans that the settings declare.
+"""Turn what an account owns into commitments: the reserved instances and savings plans that the settings declare, and
+those that were read from the account.
 
 Reserved instances come before savings plans, those of a zone before those of a region, and savings plans of one family
 before those of all: the order in which AWS applies them. Regional reserved instances of one family are one commitment.
@@ -8,10 +9,10 @@ size flexibility); Savings Plans user guide, "Understanding how Savings Plans ap
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from joiner.catalogue.commitments import Commitment
+from joiner.catalogue.commitments import Commitment, Machine, apply_commitments
 from joiner.catalogue.instance_types import Catalogue, InstanceType
 from joiner.names import ON_DEMAND
 
@@ -32,21 +33,59 @@ class ReservedInstances:
     instance_type: str
     count: int
     zone: str = ""
+    until: int = 0
+    """Epoch seconds of the end of the term; 0 if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavingsPlan:
-    """One plan of ``price_per_hour`` $/h, which is cheaper than on-demand by the share ``discount``. ``family`` is
-    empty for a plan of all families."""
+    """One plan of ``price_per_hour`` $/h. ``rates`` are what it charges for an hour of each type; without them it is
+    cheaper than on-demand by the share ``discount``. ``family`` is empty for a plan of all families."""
 
     id: str
     price_per_hour: float
-    discount: float
+    discount: float = 0.0
     family: str = ""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    until: int = 0
+    """As that of reserved instances."""
 
 
 DeclaredCommitments = tuple[tuple[ReservedInstances, ...], tuple[SavingsPlan, ...]]
 """What the settings declare."""
+
+RESERVED_INSTANCES: Final = "reserved instances"
+SAVINGS_PLANS: Final = "savings plans"
+OTHER_INSTANCES: Final = "instances outside of the cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountCommitments:
+    """What the account owns in this region, as it was read last.
+
+    ``elsewhere`` are the account's on-demand instances that commitments apply to and that are not of the cluster.
+    ``read_at`` is when each part was read (epoch seconds), ``failures`` why the last attempt failed.
+    """
+
+    reserved: tuple[ReservedInstances, ...] = ()
+    plans: tuple[SavingsPlan, ...] = ()
+    elsewhere: tuple[Machine, ...] = ()
+    read_at: Mapping[str, int] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+
+    def owned(self, now: int) -> DeclaredCommitments:
+        """Return the commitments whose term has not ended. Without knowledge of the instances outside of the cluster
+        there are none: it is unknown what they leave.
+        """
+        if OTHER_INSTANCES not in self.read_at:
+            return (), ()
+        return (
+            tuple(one for one in self.reserved if not one.until or one.until > now),
+            tuple(one for one in self.plans if not one.until or one.until > now),
+        )
+
+
+NOTHING_OWNED: Final = AccountCommitments()
 
 
 def normalized_units(instance_type: str, vcpus: int) -> int:
@@ -92,6 +131,21 @@ def list_commitments(
     return tuple(one for one in found if one.amount > 0 and one.uses)
 
 
+def combine_commitments(
+    declared: DeclaredCommitments, account: AccountCommitments, catalogue: Catalogue, now: int
+) -> tuple[Commitment, ...]:
+    """Return the declared commitments and what instances outside of the cluster leave of those of the account.
+
+    AWS may apply a commitment to an instance outside of the cluster or to a node. Here the instances outside come
+    first, so that a plan never counts on what another instance uses. What the settings declare is for the cluster only.
+    """
+    reserved, plans = account.owned(now)
+    used = apply_commitments(list_commitments(reserved, plans, catalogue), account.elsewhere).used
+    together = list_commitments((*declared[0], *reserved), (*declared[1], *plans), catalogue)
+    left = (replace(one, amount=one.amount - used.get(one.id, 0)) for one in together)
+    return tuple(one for one in left if one.amount > 0)
+
+
 def _family(instance_type: str) -> str:
     return instance_type.partition(".")[0]
 
@@ -126,7 +180,9 @@ def _of_plan(plan: SavingsPlan, catalogue: Catalogue) -> Commitment:
 
 
 def _rate(plan: SavingsPlan, known: InstanceType) -> float | None:
-    """Return what the plan charges for an hour of a type; None if the type has no on-demand price."""
+    """Return what the plan charges for an hour of a type; None if it has no rate, or the type no on-demand price."""
+    if plan.rates:
+        return plan.rates.get(known.name)
     prices = [one.price_per_hour for one in known.offerings if one.capacity_type == ON_DEMAND]
     return max(prices) * (1 - plan.discount) if prices else None
 

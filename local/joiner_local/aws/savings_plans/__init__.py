@@ -1,0 +1,1 @@
+"""AWS Savings Plans."""
