@@ -164,6 +164,9 @@ def _expand_list(where: str, manifest: Any) -> Iterator[ManifestDocument | Unrea
         yield ManifestDocument(where, manifest)
         return
     kind, items = manifest.get("kind"), manifest.get("items")
+    if kind == "List" and not isinstance(items, list | None):
+        yield UnreadableInput(where, "its items are no list", "write items: [...]")
+        return
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
         yield ManifestDocument(where, manifest)
         return

@@ -18,7 +18,9 @@ from typing import Any, Final
 from joiner.cluster import InvalidField, Pod
 from joiner.planning import Snapshot
 from joiner.planning.inputs.admission import Admission as ClassAdmission
+from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.pools import InvalidManifest, NodeClass
+from joiner.pools.codecs.declared_objects import find_missing_classes
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.suggestions import suggest_nearest
 from joiner_cli.manifests.admission_defaults import AdmissionDefaults
@@ -224,17 +226,22 @@ class _ManifestReader:
         self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas], readiness: Readiness
     ) -> Snapshot:
         """Return the snapshot of the valid objects, and collect the problems that its readers find."""
-        snapshot = Snapshot.from_lists(lists)
+        snapshot = with_claim_pools(Snapshot.from_lists(lists))
         self.problems.extend(readiness.warnings)
         self.problems.extend(one for one in snapshot.problems if not is_absent_class(one))
-        broken = self._broken()
-        self.problems.extend(
-            _assume_class(one, snapshot.classes, broken) for one in snapshot.problems if is_absent_class(one)
-        )
+        broken, claims = self._broken(), [pool for pool in snapshot.pools if pool.claim]
+        absent = [one for one in snapshot.problems if is_absent_class(one)]
+        absent.extend(find_missing_classes(claims, snapshot.classes, snapshot.problems))
+        self.problems.extend(_assume_class(one, snapshot.classes, broken) for one in absent)
         classes = ClassAdmission(lists)
         pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes))]
         closed = readiness.closed_pools(snapshot.pools, [one.key for one in snapshot.classes])
-        return replace(snapshot, pods=tuple(pods), problems=tuple(dict.fromkeys(self.problems)), closed_pools=closed)
+        return replace(
+            snapshot,
+            pods=tuple(pods),
+            problems=tuple(dict.fromkeys(self.problems)),
+            closed_pools={**snapshot.closed_pools, **closed},
+        )
 
     def _pods(self, made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:
         """Yield the pods as values; the first is parsed, the others differ only in their names."""

@@ -15,7 +15,7 @@ from joiner.cluster import Pod, Resources, sum_resources
 from joiner.cluster.quantities import format_amount
 from joiner.planning import Plan, PlannedNode, Reason
 from joiner_cli.rendering.plan_table import describe_reason, render_plan_summary
-from joiner_cli.rendering.text_columns import format_dollars, format_percent, shorten_names
+from joiner_cli.rendering.text_columns import format_dollars, format_percent, name_pool, shorten_names
 
 MAX_DRAWN_NODES: Final = 2000
 """Browsers become slow with more boxes; `-o table` shows all nodes."""
@@ -119,7 +119,7 @@ def _box_of_planned_node(node: PlannedNode, requests: Mapping[str, Resources]) -
         why.append("no other offering within 10 % of its price can hold these pods")
     return _Box(
         title=node.instance_type,
-        below=f"{node.pool_name} · {node.zone} · {node.capacity_type}",
+        below=f"{name_pool(node.pool)} · {node.zone} · {node.capacity_type}",
         price=price,
         why="\n".join(why),
         allocatable=node.allocatable,

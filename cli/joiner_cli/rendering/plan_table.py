@@ -9,7 +9,7 @@ from typing import Final
 
 from joiner.cluster import Resources, sum_resources
 from joiner.planning import PendingPod, Plan, PlannedNode, Reason
-from joiner_cli.rendering.text_columns import format_columns, format_dollars, format_percent, shorten_names
+from joiner_cli.rendering.text_columns import format_columns, format_dollars, format_percent, name_pool, shorten_names
 
 PART_NAMES: Final = {
     "instance": "for instances",
@@ -92,7 +92,7 @@ def _number(count: int, noun: str) -> str:
 def _render_nodes(nodes: Iterable[PlannedNode]) -> str:
     groups: dict[tuple[str, ...], list[PlannedNode]] = {}
     for node in nodes:
-        key = (node.pool_kind, node.pool_name, node.instance_type, node.zone, node.capacity_type)
+        key = (node.pool, name_pool(node.pool), node.instance_type, node.zone, node.capacity_type)
         groups.setdefault(key, []).append(node)
     rows = []
     for (_, pool, instance_type, zone, capacity_type), alike in groups.items():

@@ -31,6 +31,16 @@ def _printable(cell: str) -> str:
     return "".join(one if one.isprintable() else "?" for one in cell)
 
 
+def name_pool(key: str) -> str:
+    """Return the name of a pool by its key. A claim of a user, which is launched for itself, keeps its kind.
+
+    >>> name_pool("NodePool/default"), name_pool("NodeClaim/mine")
+    ('default', 'NodeClaim/mine')
+    """
+    kind, _, name = key.partition("/")
+    return name if kind in ("NodePool", "Provisioner") else key
+
+
 def shorten_names(keys: Sequence[str], *, most: int = 6) -> str:
     """List names, with consecutive numbers as a range.
 

@@ -104,6 +104,27 @@ def test_what_the_api_server_refuses_is_refused(change: dict[str, Any], refusal:
     assert refusal in found[0]
 
 
+@pytest.mark.parametrize("cost", ["abc", "", "+1", "008", "1.5", "-2147483649", "2147483648"])
+def test_a_deletion_cost_that_the_api_server_refuses_is_refused(cost: str) -> None:
+    annotations = {"controller.kubernetes.io/pod-deletion-cost": cost}
+    one, many = pod("a"), deployment("web", 1)
+    one["metadata"] |= {"annotations": annotations}
+    many["spec"]["template"]["metadata"] |= {"annotations": annotations}
+
+    shown = cost or '""'
+    wrong = f'controller.kubernetes.io/pod-deletion-cost] is {shown}: give a whole number of 32 bits, such as "-10"'
+    assert refusals(one) == [f"Pod/default/a: metadata.annotations[{wrong}"]
+    assert refusals(many) == [f"Deployment/shop/web: spec.template.metadata.annotations[{wrong}"]
+
+
+@pytest.mark.parametrize("cost", ["0", "-08", "-2147483648", "2147483647"])
+def test_a_deletion_cost_of_32_bits_is_read(cost: str) -> None:
+    one = pod("a")
+    one["metadata"] |= {"annotations": {"controller.kubernetes.io/pod-deletion-cost": cost}}
+
+    assert read_objects(one).snapshot.pods[0].deletion_cost == int(cost)
+
+
 @pytest.mark.parametrize(
     ("spec", "refusal"),
     [

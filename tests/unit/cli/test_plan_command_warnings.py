@@ -117,3 +117,58 @@ def test_limits_that_are_negative_or_misspelt_are_reported(tmp_path: Path, catal
         "has this resource; did you mean cpu?"
         in answer.err
     )
+
+
+CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+
+
+def node_claim(name: str, instance_type: str, class_name: str = "default") -> dict[str, Any]:
+    """Return a NodeClaim as a user writes it."""
+    requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [instance_type]}
+    spec = {"nodeClassRef": {**CLASS_REF, "name": class_name}, "requirements": [requirement]}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_claim_of_a_user_is_planned_as_the_node_that_a_cluster_launches_for_it(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    files = write(tmp_path, node_class({}), node_claim("mine", "m5.xlarge"), pod("a", cpu="3"))
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 0
+    assert [
+        (one["nodePoolKind"], one["nodePool"], one["instanceType"], one["pods"]) for one in answer.json["nodes"]
+    ] == [("NodeClaim", "mine", "m5.xlarge", ["default/a"])]
+    assert "NodeClaim/mine  m5.xlarge" in joiner("plan", "-f", files, "--catalogue", catalogue).out
+
+
+def test_a_claim_of_a_user_without_instance_or_class_is_reported(tmp_path: Path, catalogue: Path) -> None:
+    files = write(
+        tmp_path, pool(), node_class({}), node_claim("mine", "m5.lrge", "defualt"), pod("a", cpu="300", memory="1Gi")
+    )
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    assert answer.exit_code == 2
+    assert answer.json["nodes"] == []
+    assert [
+        (one["object"], one["field"], one["message"].split(";")[0], one["severity"])
+        for one in answer.json["problems"]
+        if one["object"] == "NodeClaim/mine"
+    ] == [
+        ("NodeClaim/mine", "spec.nodeClassRef", "there is no such class among the manifests", "warning"),
+        (
+            "NodeClaim/mine",
+            "",
+            "no instance is launched for it: no instance type that it allows is available now: allow more types or "
+            "zones",
+            "warning",
+        ),
+        (
+            "NodeClaim/mine",
+            "spec.requirements[node.kubernetes.io/instance-type]",
+            "the catalogue has no such instance type",
+            "warning",
+        ),
+    ]
+    # The claim launches one node for itself; a pod that does not fit there is waiting for a pool.
+    assert [one["nodePool"] for one in answer.json["pending"][0]["reasons"]] == ["default"]

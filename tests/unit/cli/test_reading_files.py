@@ -38,11 +38,12 @@ def test_yaml_is_read_as_kubectl_reads_it() -> None:
         ),
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("[" * 100_000, "nested too deeply"),
+        ("kind: List\napiVersion: v1\nitems: {a: b}\n", "file.yaml: its items are no list: write items: [...]"),
         ("name: {{ .Release.Name }}\n", "it looks like a template: render it first, with `helm template` or the like"),
     ],
-    ids=["torn", "twice", "cycle", "bomb", "python", "deep", "template"],
+    ids=["torn", "twice", "cycle", "bomb", "python", "deep", "items", "template"],
 )
-def test_invalid_yaml_is_reported_with_its_line(text: str, problem: str) -> None:
+def test_an_unreadable_document_is_reported_with_its_place(text: str, problem: str) -> None:
     found = of_yaml(text)
 
     assert [one for one in found.errors if problem in str(one)]

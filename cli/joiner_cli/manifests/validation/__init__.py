@@ -6,7 +6,7 @@ Source: Kubernetes, ``pkg/apis/*/validation``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from joiner.pools import InvalidManifest, read_manifests
 from joiner.pools.codecs.manifest_fields import ManifestProblems
@@ -63,11 +63,17 @@ def check_independent_fields(
     notes.problems.extend(one for one in beside if not may_be_consequence(one, reported, doubts))
 
 
+CLASS_FIELDS: Final = (
+    "spec.providerRef",
+    "spec.template.spec.nodeClassRef",
+    "spec.nodeClassRef",
+    "spec.machineTemplateRef",
+)
+
+
 def is_absent_class(problem: InvalidManifest) -> bool:
     """Return whether the problem is a missing node class, for which an offline plan assumes defaults."""
-    return problem.field in ("spec.providerRef", "spec.template.spec.nodeClassRef") and problem.remedy.startswith(
-        "there is no such"
-    )
+    return problem.field in CLASS_FIELDS and problem.remedy.startswith("there is no such")
 
 
 __all__ = ["check_independent_fields", "check_manifest", "is_absent_class"]

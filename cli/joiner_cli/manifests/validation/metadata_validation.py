@@ -13,12 +13,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from joiner.names import POD_DELETION_COST
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.label_rules import VALUE
 
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+WHOLE_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}|-[0-9]{1,30}")
 MOST_ANNOTATION_BYTES: Final = 256 * 1024
 
 DNS_LABEL = "use up to 63 lowercase letters, digits and -, beginning and ending with a letter or digit"
@@ -111,6 +113,13 @@ def check_annotations(annotations: Mapping[str, str], notes: ManifestProblems, p
             notes.note(f"{path}[{key}]", key, QUALIFIED_NAME)
     if sum(len(key) + len(value) for key, value in annotations.items()) > MOST_ANNOTATION_BYTES:
         notes.note(path, "", "annotations may have 256 KiB together")
+
+
+def check_deletion_cost(annotations: Mapping[str, str], notes: ManifestProblems, path: str) -> None:
+    """Note a deletion cost of a pod that the API server refuses (``ValidatePodSpecificAnnotations``)."""
+    cost = annotations.get(POD_DELETION_COST)
+    if cost is not None and not (WHOLE_NUMBER.fullmatch(cost) and -(2**31) <= int(cost) < 2**31):
+        notes.note(f"{path}[{POD_DELETION_COST}]", cost, 'give a whole number of 32 bits, such as "-10"')
 
 
 def check_selector(selector: Mapping[str, Any] | None, notes: ManifestProblems, path: str) -> None:

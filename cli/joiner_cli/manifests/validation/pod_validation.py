@@ -10,6 +10,7 @@ from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
     QUALIFIED_NAME,
+    check_deletion_cost,
     check_labels,
     check_selector,
     is_key,
@@ -29,6 +30,8 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 def check_pod(manifest: Manifest, notes: ManifestProblems) -> None:
     """Note mistakes in a Pod."""
+    annotations = (manifest.get("metadata") or {}).get("annotations") or {}
+    check_deletion_cost(annotations, notes, "metadata.annotations")
     if not manifest.get("spec"):
         notes.missing("spec")
         return

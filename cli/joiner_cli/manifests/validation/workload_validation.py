@@ -12,6 +12,7 @@ from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
     check_annotations,
+    check_deletion_cost,
     check_labels,
     check_selector,
     is_label,
@@ -140,6 +141,7 @@ def check_template(
     metadata, spec = template.get("metadata") or {}, template.get("spec")
     check_labels(metadata.get("labels") or {}, notes, f"{path}.metadata.labels")
     check_annotations(metadata.get("annotations") or {}, notes, f"{path}.metadata.annotations")
+    check_deletion_cost(metadata.get("annotations") or {}, notes, f"{path}.metadata.annotations")
     if not spec:
         notes.missing(f"{path}.spec")
         return

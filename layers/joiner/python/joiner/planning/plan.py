@@ -80,7 +80,7 @@ class PlannedNode:
 
     @property
     def pool_kind(self) -> str:
-        """Return ``NodePool`` or ``Provisioner``."""
+        """Return ``NodePool`` or ``Provisioner``; the kind of the claim for a standalone claim."""
         return self.pool.partition("/")[0]
 
     @property

@@ -40,6 +40,8 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
     """Return the reasons for each group with remaining pods, in the order in which pools were tried."""
     found: dict[PodGroup, tuple[Reason, ...]] = {}
     lacking = cache(partial(_not_available, state, catalogue))
+    # The pool of a standalone claim launches one node, whatever pods are pending.
+    pools = [pool_offers for pool_offers in state.offered_pools if not pool_offers.pool.claim]
     for group, number in state.left.items():
         if not number:
             continue
@@ -51,7 +53,7 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
                     "", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"
                 ),
             )
-        elif not state.offered_pools:
+        elif not pools:
             found[group] = (
                 Reason(
                     "",
@@ -59,7 +61,7 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
                 ),
             )
         else:
-            found[group] = tuple(_reason(state, group, pool_offers, lacking) for pool_offers in state.offered_pools)
+            found[group] = tuple(_reason(state, group, pool_offers, lacking) for pool_offers in pools)
     return found
 
 

@@ -8,7 +8,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from joiner.pools.codecs.karpenter_v1 import read_ec2_node_class, read_pool
 from joiner.pools.codecs.karpenter_v1alpha5 import read_inline, read_node_template, read_provisioner
@@ -81,6 +81,11 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
     )
 
 
+POOL_CLASS_FIELDS: Final = {"Provisioner": "spec.providerRef", "NodePool": "spec.template.spec.nodeClassRef"}
+CLAIM_CLASS_FIELDS: Final = {"Provisioner": "spec.machineTemplateRef", "NodePool": "spec.nodeClassRef"}
+"""Where a pool, or a claim that is launched for itself, names its class: by the kind of the pool."""
+
+
 def find_missing_classes(
     pools: Iterable[NodePool], classes: Iterable[NodeClass], problems: Iterable[InvalidManifest]
 ) -> Iterable[InvalidManifest]:
@@ -94,7 +99,8 @@ def find_missing_classes(
         key = pool.class_ref.key
         if key in present:
             continue
-        field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
+        fields = CLAIM_CLASS_FIELDS if pool.claim else POOL_CLASS_FIELDS
+        field = fields[pool.kind]
         near = suggest_nearest(
             pool.class_ref.name, sorted(one.name for one in classes if one.kind == pool.class_ref.kind)
         )
