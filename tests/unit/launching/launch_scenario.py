@@ -1,5 +1,6 @@
 """A small cluster for the tests of launching: scenario c's pool and class, two types, three zones."""
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -30,6 +31,7 @@ from joiner.pools import (
 )
 
 VERSION: Final = "1.36"
+CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 OF_CLUSTER: Final = AllowedResources(tags={"karpenter.sh/discovery": ("prod",)})
 CEILINGS: Final = NodeClassPolicy(
     ("KarpenterNodeRole-prod", "special"),
@@ -50,7 +52,7 @@ class Demo:
 
     name: str = "prod"
     endpoint: str = "https://ABC.gr7.us-east-1.eks.amazonaws.com"
-    certificate_authority: str = "TFMwdExTMUNSVWRKVGc9PQ=="
+    certificate_authority: str = base64.b64encode(CERTIFICATE).decode()
     version: str = VERSION
     service_cidr: str = "10.100.0.0/16"
 

@@ -1,6 +1,5 @@
 """User data of each family, read again by the local node agent as the family's image reads it."""
 
-import base64
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -23,10 +22,8 @@ from joiner_local.node_agent.image_software import software_of
 from joiner_local.node_agent.node_config import read_node_config
 from joiner_local.node_agent.node_registration import Unbootable
 from joiner_local.node_agent.windows_bootstrap import read_windows_bootstrap
-from tests.unit.launching.launch_scenario import CLUSTER, TEMPLATE, resolved
+from tests.unit.launching.launch_scenario import CERTIFICATE, CLUSTER, TEMPLATE, resolved
 
-CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
-DEMO = replace(CLUSTER, certificate_authority=base64.b64encode(CERTIFICATE).decode())
 READERS: Mapping[ImageFamily, Callable[[bytes], BootSettings]] = {
     "AL2023": read_node_config,
     "AL2": read_bootstrap_script,
@@ -106,7 +103,7 @@ def expected(family: ImageFamily, settings: NodeSettings) -> Facts:
         kubelet.setdefault("clusterDNS", ["10.100.0.10"])
     return Facts(
         "prod",
-        DEMO.endpoint,
+        CLUSTER.endpoint,
         CERTIFICATE,
         settings.labels,
         frozenset((taint.key, taint.value, taint.effect) for taint in settings.taints),
@@ -120,7 +117,7 @@ def expected(family: ImageFamily, settings: NodeSettings) -> Facts:
 def test_a_node_reads_the_facts_that_were_written(
     family: ImageFamily, labels: dict[str, str], taints: list[Taint], kubelet: dict[str, Any], raid0: bool
 ) -> None:
-    settings = NodeSettings(DEMO, labels, tuple(taints), kubelet, raid0)
+    settings = NodeSettings(CLUSTER, labels, tuple(taints), kubelet, raid0)
 
     read = READERS[family](IMAGE_FAMILIES[family].write_user_data(settings).encode())
 
@@ -145,7 +142,7 @@ OWN: Mapping[ImageFamily, tuple[str, str]] = {
 @pytest.mark.parametrize("family", READERS)
 def test_the_users_own_data_is_kept_beside_the_nodes(family: ImageFamily) -> None:
     own, kept = OWN[family]
-    settings = NodeSettings(DEMO, {"team": "a"}, own=own)
+    settings = NodeSettings(CLUSTER, {"team": "a"}, own=own)
 
     text = IMAGE_FAMILIES[family].write_user_data(settings)
 
@@ -159,14 +156,14 @@ def test_the_users_own_data_is_kept_beside_the_nodes(family: ImageFamily) -> Non
     [
         {"labels": {"team": "a'; reboot #"}},
         {"taints": (Taint("a", "NoSchedule", "$(reboot)"),)},
-        {"cluster": replace(DEMO, name="prod'; reboot")},
-        {"cluster": replace(DEMO, endpoint="https://x/$(reboot)")},
-        {"cluster": replace(DEMO, certificate_authority="`reboot`")},
+        {"cluster": replace(CLUSTER, name="prod'; reboot")},
+        {"cluster": replace(CLUSTER, endpoint="https://x/$(reboot)")},
+        {"cluster": replace(CLUSTER, certificate_authority="`reboot`")},
     ],
 )
 def test_no_value_of_a_manifest_reaches_the_shell_of_a_node(family: ImageFamily, change: dict[str, Any]) -> None:
     with pytest.raises(UserDataRefused):
-        IMAGE_FAMILIES[family].write_user_data(replace(NodeSettings(DEMO), **change))
+        IMAGE_FAMILIES[family].write_user_data(replace(NodeSettings(CLUSTER), **change))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +178,7 @@ def test_no_value_of_a_manifest_reaches_the_shell_of_a_node(family: ImageFamily,
 )
 def test_no_kubelet_setting_reaches_the_bootstrap_script_unchecked(kubelet: dict[str, Any]) -> None:
     with pytest.raises(UserDataRefused):
-        IMAGE_FAMILIES["AL2"].write_user_data(NodeSettings(DEMO, kubelet=kubelet))
+        IMAGE_FAMILIES["AL2"].write_user_data(NodeSettings(CLUSTER, kubelet=kubelet))
 
 
 def test_bottlerocket_settings_of_the_user_stay_unless_they_are_the_nodes() -> None:
@@ -197,7 +194,7 @@ node-taints = {own = ["taint:NoSchedule"]}
 should-wait = true
 """
     text = IMAGE_FAMILIES["Bottlerocket"].write_user_data(
-        NodeSettings(DEMO, {"team": "a"}, (Taint("k", "NoSchedule", "v"), Taint("k", "NoExecute")), own=own)
+        NodeSettings(CLUSTER, {"team": "a"}, (Taint("k", "NoSchedule", "v"), Taint("k", "NoExecute")), own=own)
     )
 
     assert tomllib.loads(text) == {
@@ -205,8 +202,8 @@ should-wait = true
             "autoscaling": {"should-wait": False},
             "kubernetes": {
                 "allowed-unsafe-sysctls": ["net.core.somaxconn"],
-                "api-server": DEMO.endpoint,
-                "cluster-certificate": DEMO.certificate_authority,
+                "api-server": CLUSTER.endpoint,
+                "cluster-certificate": CLUSTER.certificate_authority,
                 "cluster-dns-ip": "10.100.0.10",
                 "cluster-name": "prod",
                 "max-pods": 30,

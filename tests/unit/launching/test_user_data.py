@@ -44,7 +44,7 @@ def test_a_node_of_scenario_c_joins_its_cluster() -> None:
             "cluster": {
                 "name": "prod",
                 "apiServerEndpoint": "https://ABC.gr7.us-east-1.eks.amazonaws.com",
-                "certificateAuthority": "TFMwdExTMUNSVWRKVGc9PQ==",
+                "certificateAuthority": CLUSTER.certificate_authority,
                 "cidr": "10.100.0.0/16",
             },
             "kubelet": {
