@@ -32,6 +32,7 @@ from joiner.lifecycle.boot_failures import BootFailure, find_boot_failure
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.registration import is_registered
 from joiner.lifecycle.retirement import (
+    RETIRED_AT_ONCE,
     STILL_LAUNCHED,
     RetirementReason,
     RetirementRequest,
@@ -55,11 +56,6 @@ NO_TIME: Final = "no time was left; the sweep asks again"
 WAVE: Final = 20
 """Nodes that one function drains at the same time. Empty nodes need few calls and are one wave, which saves state
 transitions."""
-
-BEGUN_AT_ONCE: Final = 100
-"""Maximum of claims in one execution, the same as the sweep's. All entries are one result; 256 KiB hold about 250 of
-the longest.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +106,7 @@ class RetirementStart:
         """
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        requests, over_limit = requests[:BEGUN_AT_ONCE], requests[BEGUN_AT_ONCE:]
+        requests, over_limit = requests[:RETIRED_AT_ONCE], requests[RETIRED_AT_ONCE:]
         if refused := refusal_reason(self._guards.detect(now)):
             return _answer([], [SkippedClaim(request.claim, refused) for request in requests], over_limit, refused)
         begun, skipped = self._begin_each(task, requests, now)
@@ -317,7 +313,7 @@ def _events(
 def _waves(begun: Sequence[BegunRetirement]) -> list[list[dict[str, Any]]]:
     """Return the entries in waves; empty nodes are one wave, because they need few calls each."""
     empty = all(one.retiring.reason is RetirementReason.EMPTY for one in begun)
-    entries, size = [one.retiring.to_json() for one in begun], BEGUN_AT_ONCE if empty else WAVE
+    entries, size = [one.retiring.to_json() for one in begun], RETIRED_AT_ONCE if empty else WAVE
     return [entries[start : start + size] for start in range(0, len(entries), size)]
 
 
@@ -326,7 +322,7 @@ def _report_over_limit(requests: Sequence[RetirementRequest]) -> list[dict[str, 
     if not requests:
         return []
     logger.warning("more claims than one execution retires", left=len(requests), first=requests[0].claim)
-    why = f"{len(requests)} claims are more than one execution retires ({BEGUN_AT_ONCE}): the next one takes them"
+    why = f"{len(requests)} claims are more than one execution retires ({RETIRED_AT_ONCE}): the next one takes them"
     return [SkippedClaim(requests[0].claim, why).to_json()]
 
 

@@ -23,6 +23,7 @@ from joiner.lifecycle.buffer_planning import BUFFER_KEYS
 from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, replicas_key
 from joiner.planning import Ceilings, Plan, Planner, PlanPolicies, PlanTolerances, Snapshot
 from joiner.planning.inputs.claim_pools import with_claim_pools
+from joiner.planning.plan_policies import DEFAULT_POLICIES, DEFAULT_TOLERANCES
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.shortage_remedies import add_remedies
 
@@ -31,8 +32,6 @@ environment.prepare_clients("dynamodb", "s3")
 
 SHOWN: Final = 20  # kinds of nodes in the summary
 REASONS_SHOWN: Final = 10
-DEFAULT_TOLERANCES: Final = PlanTolerances()
-DEFAULT_POLICIES: Final = PlanPolicies()
 PLANNER: Final = Planner()
 """It keeps compiled offers for the next invocation of this environment."""
 

@@ -24,12 +24,12 @@ from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
+from joiner.planning.plan_policies import DEFAULT_POLICIES
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
 
 logger = Logger()
 
-DEFAULT_POLICIES: Final = PlanPolicies()
 ACTIONS_SHOWN: Final = 20
 
 

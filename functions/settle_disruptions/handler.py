@@ -33,7 +33,7 @@ from joiner.lifecycle.disruption_progress import (
     back_off_id,
     judge_disruption,
 )
-from joiner.lifecycle.retirement import RetirementReason, untaint_patch
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, untaint_patch
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 from joiner.reporting import disruption_events
@@ -47,10 +47,6 @@ RETIREMENTS: Final[Mapping[str, RetirementReason]] = {
     "Rebalance": RetirementReason.RECOMMENDED,
 }
 """The reason of the retirement, by the reason of the disruption; all others are consolidation."""
-
-RETIRED_AT_ONCE: Final = 100
-"""Claims of one retirement; the next call requests the others."""
-
 
 Judged = tuple[DisruptionRecord, Verdict]
 

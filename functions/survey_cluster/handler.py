@@ -59,7 +59,7 @@ Manifest = Mapping[str, Any]
 ITS_KINDS: Final = frozenset(
     {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
-RETIRED_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
+DUE_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
 EMPTY_AT_ONCE: Final = 100  # one execution retires so many; a request for more would hold their place in the budgets
 BEGUN_WITHIN: Final = 30  # seconds; a requested retirement begins within this time or never
 
@@ -260,7 +260,7 @@ class ClusterSurveying:
         ordered = sorted(found.values(), key=lambda due: due.claim.name in owned)
         empty = [due for due in ordered if due.reason == "empty"][:EMPTY_AT_ONCE]
         first = {due.claim.name for due in empty}
-        chosen = [due for due in ordered if due.reason != "empty" or due.claim.name in first][:RETIRED_AT_ONCE]
+        chosen = [due for due in ordered if due.reason != "empty" or due.claim.name in first][:DUE_AT_ONCE]
         empty = [due for due in chosen if due.reason == "empty"]
         asked, left = call_each_in_time(
             empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left

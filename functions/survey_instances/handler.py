@@ -38,13 +38,12 @@ from joiner.disruption.drift import ObservedInstance
 from joiner.item_keys import RETIREMENT
 from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, SeenClaim, SeenInstance
 from joiner.lifecycle.orphans import OrphanVerdict, judge_orphans
-from joiner.lifecycle.retirement import RetirementReason
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason
 from joiner.lifecycle.retirement_back_off import back_off_seconds, may_back_off
 from joiner.names import ACTING, DRAINING, STOPS_EVERYTHING
 
 logger = Logger()
 
-RETIRED_AT_ONCE: Final = 100  # claims of one retirement; the next sweep retires the others
 COLLECTED_AT_ONCE: Final = 250  # instances of one collection; the next sweep collects the others
 
 NAMING: Final = timedelta(seconds=5)

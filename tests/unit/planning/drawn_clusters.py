@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
 from joiner.planning import Ceilings, Plan, PlanPolicies, Snapshot, plan
-from joiner.planning.planner import DEFAULT_POLICIES
+from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
 from joiner.pools import ResolvedNodeClass, Subnet
 
 Json = Mapping[str, Any]
@@ -23,7 +23,6 @@ UNSCHEDULABLE = {
     "phase": "Pending",
     "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
 }
-NO_CEILINGS = Ceilings()
 APPS = ("web", "api", "db")
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 

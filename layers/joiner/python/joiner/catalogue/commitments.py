@@ -22,10 +22,6 @@ from typing import Any, Final
 
 from joiner import names
 
-PRICE_SHARE: Final = 1e-7
-"""The share of the on-demand price that a new node costs which a commitment covers. The commitment is paid for anyway,
-so it is used first; of several covered types, the one with the lowest on-demand price is preferred."""
-
 
 @dataclass(frozen=True, slots=True)
 class Commitment:

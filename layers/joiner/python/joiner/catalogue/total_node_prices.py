@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from joiner import names
-from joiner.catalogue.commitments import NOTHING_COVERED, PRICE_SHARE, Coverage
+from joiner.catalogue.commitments import NOTHING_COVERED, Coverage
 from joiner.catalogue.instance_types import Catalogue
 from joiner.pools import NodePool, Overlays, ResolvedNodeClass
 from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
+from joiner.pools.capacity_reservations import PRICE_SHARE
 
 
 def node_costs(pool: NodePool, resolved: ResolvedNodeClass | None, zone: str) -> NodeCosts:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from joiner import names
 from joiner.cluster.pod_constraints import PodConstraints
 from joiner.cluster.resources import Resources
-from joiner.cluster.taints import Taint
+from joiner.cluster.taints import DISRUPTED_TAINT
 
 Manifest = Mapping[str, Any]
 
@@ -21,7 +21,6 @@ READ_ANNOTATIONS: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT, names.POD_D
 ENDED: Final = ("Succeeded", "Failed")
 OF_NODES: Final = ("DaemonSet", "Node")
 """Kinds of owners whose pods belong to their node."""
-DRAINING: Final = Taint(names.DISRUPTED, "NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,7 @@ class Pod:
         unknown time. The replacement of a pod that leaves by a rollout is a pending pod of its own before that.
         """
         unaffected = self.stays_with_node or self.never_disrupted or self.leaves_by_rollout
-        stays = unaffected or self.constraints.untolerated((DRAINING,)) is None
+        stays = unaffected or self.constraints.untolerated((DISRUPTED_TAINT,)) is None
         return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from joiner import names
 from joiner.cluster.invalid_field import InvalidField
 from joiner.cluster.label_values import parse_integer
 
@@ -54,6 +55,10 @@ class Taint:
 
     def __str__(self) -> str:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+DISRUPTED_TAINT: Final = Taint(names.DISRUPTED, "NoSchedule")
+"""The taint of a node that is being retired."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -25,11 +25,11 @@ from joiner.disruption.wave_plan import WaveWriter
 from joiner.disruption.wave_search import FoundWave, WaveSearch
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.limited_offer_search import has_supply
-from joiner.planning.planner import DEFAULT_POLICIES, uncollected
+from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
+from joiner.planning.planner import uncollected
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
 from joiner.pools import ResolvedNodeClass
 
-NO_CEILINGS: Final = Ceilings()
 GAP: Final = 0.03
 """Nodes with pods are consolidated only while the price is above the lower bound by more than this share."""
 

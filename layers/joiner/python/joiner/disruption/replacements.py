@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from joiner import names
 from joiner.catalogue import Catalogue
-from joiner.cluster import Taint
+from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.disruption.canaries import count_replaceable, find_failed_join
 from joiner.disruption.disruption_candidates import BudgetsOfPods
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
@@ -22,13 +21,11 @@ from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.planning import Ceilings, Plan, PlannedNode, Planner, PlanPolicies, Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
-from joiner.planning.planner import DEFAULT_POLICIES
+from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
 from joiner.pools import NodePool, ResolvedNodeClass
 from joiner.pools.disruption_budgets import count_remaining_disruptions
 from joiner.pools.timestamps import format_timestamp
 
-NO_CEILINGS: Final = Ceilings()
-REMOVED: Final = Taint(names.DISRUPTED, "NoSchedule")
 MOST: Final = 50
 """Nodes in one wave."""
 
@@ -118,7 +115,8 @@ def remove_on_trial(snapshot: Snapshot, removed: Collection[OutdatedNode]) -> Sn
     return replace(
         snapshot,
         nodes=tuple(
-            replace(node, taints=(*node.taints, REMOVED)) if node.name in nodes else node for node in snapshot.nodes
+            replace(node, taints=(*node.taints, DISRUPTED_TAINT)) if node.name in nodes else node
+            for node in snapshot.nodes
         ),
         pods=tuple(
             replace(pod, node_name="", nominated_node="", phase="Pending", deletion="", gates=(), unschedulable="")

@@ -16,9 +16,10 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from joiner.cluster import Node, Taint
+from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.item_keys import OF_DISRUPTIONS
 from joiner.lifecycle.failed_claims import failure_reason
-from joiner.lifecycle.retirement import DISRUPTED, DISRUPTION_REASON
+from joiner.lifecycle.retirement import DISRUPTION_REASON
 from joiner.pools import NodeClaim
 
 REPLACEMENT_SECONDS: Final = 600
@@ -156,9 +157,9 @@ def back_off_id(pool: str) -> str:
 def mark_patch(node: Node) -> dict[str, Any] | None:
     """Return the merge patch that taints a node; None if it is tainted. Load balancers keep the node until its
     retirement."""
-    if any(taint.matches(DISRUPTED) for taint in node.taints):
+    if any(taint.matches(DISRUPTED_TAINT) for taint in node.taints):
         return None
-    return _patch(node, (*node.taints, DISRUPTED))
+    return _patch(node, (*node.taints, DISRUPTED_TAINT))
 
 
 def _patch(node: Node, taints: Iterable[Taint]) -> dict[str, Any]:

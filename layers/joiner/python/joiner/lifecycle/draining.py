@@ -15,14 +15,14 @@ from math import ceil
 from typing import Any, Final
 
 from joiner import names
-from joiner.cluster import InvalidField, Taint, Toleration
+from joiner.cluster import InvalidField, Toleration
 from joiner.cluster.list_pages import MIRROR
 from joiner.cluster.pod_constraints import list_volume_claims
 from joiner.cluster.pods import read_protection
+from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.pools.disruption_protection import FOREVER, is_meaningless, protected_until
 from joiner.pools.timestamps import parse_timestamp
 
-DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
 CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 GRACE: Final = 30
 """Grace period in seconds of a pod that does not set one."""
@@ -232,7 +232,7 @@ def _next(asked: Iterable[DrainingPod], now: datetime, deadline: datetime | None
 def _tolerates(tolerations: Iterable[Mapping[str, Any]]) -> bool:
     for toleration in tolerations:
         try:
-            if Toleration.from_kube(toleration).tolerates(DISRUPTED):
+            if Toleration.from_kube(toleration).tolerates(DISRUPTED_TAINT):
                 return True
         except InvalidField:
             continue

@@ -15,7 +15,6 @@ from joiner.cluster.resources import KUBELET_RESOURCES
 from joiner.lifecycle import node_deadlines
 from joiner.pools import NodeClaim
 
-READINESS_PREFIX: Final = "readiness.k8s.io/"
 LINGERING: Final = Taint("node.kubernetes.io/not-ready", "NoExecute")
 """The node controller checks all nodes every five seconds (--node-monitor-period).
 
@@ -53,7 +52,7 @@ def is_initialized(node: Node) -> bool:
 
 def is_ephemeral(taint: Taint) -> bool:
     """Return whether it is a taint of a node that starts."""
-    return taint.key.startswith(READINESS_PREFIX) or any(taint.matches(known) for known in EPHEMERAL)
+    return taint.key.startswith(names.READINESS_PREFIX) or any(taint.matches(known) for known in EPHEMERAL)
 
 
 def missing_for_initialization(claim: NodeClaim, node: Node) -> str:

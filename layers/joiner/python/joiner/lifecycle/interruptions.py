@@ -94,7 +94,8 @@ BLOCK_NOTICE: Final = timedelta(minutes=10)
 RESOLVED: Final = frozenset({"RESOLVED", "UNIMPAIRED"})
 """Status of an entity of AWS Health that the event does not affect any more."""
 
-_LEAVING: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
+ENDING_STATES: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
+"""States of an instance that runs nothing any more, or soon will not."""
 
 
 class UnknownEvent(ValueError):
@@ -120,7 +121,7 @@ def read_interruptions(event: Mapping[str, Any]) -> tuple[Interruption, ...]:
 
 def _of_ec2(kind: InterruptionKind, detail: Mapping[str, Any], event_at: datetime | None) -> tuple[Interruption, ...]:
     state = str(detail.get("state", ""))
-    if kind is InterruptionKind.STATE and state not in _LEAVING:
+    if kind is InterruptionKind.STATE and state not in ENDING_STATES:
         return ()
     if kind is InterruptionKind.CAPACITY_BLOCK:
         return (Interruption(kind, event_at=event_at, reservation=str(detail["capacity-reservation-id"])),)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Node, Pod, Taint
+from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.lifecycle.node_health import find_bad_conditions
@@ -22,7 +23,11 @@ from joiner.pools import NodeClaim
 from joiner.pools.disruption_protection import ignores_pods
 from joiner.pools.timestamps import format_timestamp, parse_timestamp
 
-DISRUPTED: Final = Taint(names.DISRUPTED, "NoSchedule")
+RETIRED_AT_ONCE: Final = 100
+"""Maximum of claims in one execution; the next one retires the others. All entries are one result; 256 KiB hold about
+250 of the longest.
+"""
+
 EXCLUDED: Final = "karpenter"
 """The value of the label that excludes a node from load balancers; only the key has an effect, and Karpenter writes
 this value.
@@ -281,16 +286,16 @@ def first_stage(reason: RetirementReason, instance: str, node: Node | None) -> R
 
 def taint_patch(node: Node) -> dict[str, Any] | None:
     """Return the merge patch that taints a node and excludes it from load balancers; None if that is done."""
-    there = any(taint.matches(DISRUPTED) for taint in node.taints)
+    there = any(taint.matches(DISRUPTED_TAINT) for taint in node.taints)
     if there and names.EXCLUDE_FROM_LOAD_BALANCERS in node.labels:
         return None
-    taints = node.taints if there else (*node.taints, DISRUPTED)
+    taints = node.taints if there else (*node.taints, DISRUPTED_TAINT)
     return _patch(node, taints, node.labels.get(names.EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED))
 
 
 def untaint_patch(node: Node) -> dict[str, Any] | None:
     """Return the merge patch that undoes both."""
-    taints = tuple(taint for taint in node.taints if not taint.matches(DISRUPTED))
+    taints = tuple(taint for taint in node.taints if not taint.matches(DISRUPTED_TAINT))
     label = node.labels.get(names.EXCLUDE_FROM_LOAD_BALANCERS)
     if taints == node.taints and label != EXCLUDED:
         return None

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from joiner.catalogue.commitments import PRICE_SHARE
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.cluster.quantities import format_amount
 from joiner.pools import InvalidManifest
 from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
+from joiner.pools.capacity_reservations import PRICE_SHARE
 
 
 @dataclass(frozen=True, slots=True, order=True)

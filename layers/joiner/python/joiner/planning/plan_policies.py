@@ -1,6 +1,7 @@
 """What the settings of a cluster require of plans: ceilings, tolerances, and policies."""
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +29,8 @@ class PlanPolicies:
 
     preferences: bool = True
     best_effort: bool = False
+
+
+NO_CEILINGS: Final = Ceilings()
+DEFAULT_TOLERANCES: Final = PlanTolerances()
+DEFAULT_POLICIES: Final = PlanPolicies()

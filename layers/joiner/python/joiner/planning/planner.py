@@ -26,7 +26,7 @@ from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import UNCHANGED, Plan, Simplification
-from joiner.planning.plan_policies import Ceilings, PlanPolicies, PlanTolerances
+from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS, Ceilings, PlanPolicies, PlanTolerances
 from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
@@ -35,9 +35,7 @@ from joiner.pools import InvalidManifest, ResolvedNodeClass
 if TYPE_CHECKING:  # It needs numpy, which only the planning functions contain.
     from joiner.planning.search import SearchResult
 
-NO_CEILINGS = Ceilings()
 SOME_EFFORT = Effort()
-DEFAULT_POLICIES = PlanPolicies()
 
 
 @contextmanager

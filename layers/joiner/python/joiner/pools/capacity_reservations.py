@@ -16,8 +16,9 @@ RESERVATION_LABELS: Final = (names.RESERVATION, names.RESERVATION_TYPE, names.RE
 DEFAULT: Final = "default"
 CAPACITY_BLOCK: Final = "capacity-block"
 PRICE_SHARE: Final = 1e-7
-"""The share of the on-demand price that a node in a reservation counts with. The reservation is paid for anyway, so it
-is preferred to every other offering; among reservations, the one of the cheaper type is preferred.
+"""The share of the on-demand price that a node costs for which a reservation or a commitment pays. It is paid for
+anyway, so it is used before every other offering; of several types, the one with the lowest on-demand price is
+preferred.
 """
 
 

@@ -12,10 +12,9 @@ from joiner.launching import LaunchOutcome, RefusedClaim
 from joiner.pools import InvalidManifest, NodeClaim
 from joiner.pools.pool_status import MESSAGE_LIMIT
 from joiner.reporting.events import Event, Subject
-from joiner.reporting.launch_events import without_encoded_part
+from joiner.reporting.launch_events import list_shortages, without_encoded_part
 
 INSUFFICIENT_CAPACITY: Final = "InsufficientCapacity"
-OFFERINGS_SHOWN: Final = 5
 
 
 def with_problems(claim: NodeClaim, problems: Iterable[InvalidManifest], at: datetime) -> NodeClaim:
@@ -38,9 +37,7 @@ def with_outcome(claim: NodeClaim, outcome: LaunchOutcome, at: datetime) -> Node
         message = f"EC2 refused: {without_encoded_part(failure.message)} ({failure.code}). {failure.remedy}"
         return _unlaunched(claim, failure.reason, message, at)
     if outcome.short:
-        shown = [f"{one.instance_type} in {one.zone} ({one.capacity_type}): {one.code}" for one in outcome.short]
-        more = f" and {len(shown) - OFFERINGS_SHOWN} more" if len(shown) > OFFERINGS_SHOWN else ""
-        message = f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Others are tried, and these again later"
+        message = f"EC2 is short of {list_shortages(outcome)}. Others are tried, and these again later"
         return _unlaunched(claim, INSUFFICIENT_CAPACITY, message, at)
     return _unlaunched(claim, "RequestLimitExceeded", "EC2 throttles the account's launches: it is tried again", at)
 

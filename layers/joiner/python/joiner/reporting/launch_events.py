@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.launching import CapacityShortage, Launch, LaunchOutcome
 from joiner.launching.ec2_error_codes import REMEDIES, VCPU_QUOTA_ERRORS
 from joiner.launching.vcpu_quotas import describe_quota, find_vcpu_quota
@@ -32,13 +33,10 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], owner:
     if owner is None:
         return events
     if outcome.short:
-        shown = [
-            f"{short.instance_type} in {short.zone} ({short.capacity_type}): {short.code}" for short in outcome.short
-        ]
-        more = f" and {len(shown) - OFFERINGS_SHOWN} more" if len(shown) > OFFERINGS_SHOWN else ""
+        minutes = UNAVAILABLE_SECONDS // 60
         note = (
-            f"EC2 is short of {'; '.join(shown[:OFFERINGS_SHOWN])}{more}. Not asked for again for three "
-            f"minutes; others are tried"
+            f"EC2 is short of {list_shortages(outcome)}. They are not requested again for {minutes} minutes; others "
+            "are tried"
         )
         events.append(Event(owner, "InsufficientCapacityError", "Launch", note, "Warning"))
     for code, remedy in sorted({(short.code, _remedy(short)) for short in outcome.short}):
@@ -55,6 +53,13 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], owner:
         note = f"EC2 refused: {without_encoded_part(failure.message)} ({failure.code}). {failure.remedy}"
         events.append(Event(owner, failure.reason, "Launch", note, "Warning"))
     return events
+
+
+def list_shortages(outcome: LaunchOutcome) -> str:
+    """Return the first offerings for which EC2 had no capacity, and the number of the others."""
+    shown = [f"{one.instance_type} in {one.zone} ({one.capacity_type}): {one.code}" for one in outcome.short]
+    more = f" and {len(shown) - OFFERINGS_SHOWN} more" if len(shown) > OFFERINGS_SHOWN else ""
+    return "; ".join(shown[:OFFERINGS_SHOWN]) + more
 
 
 def report_few_choices(launch: Launch, owner: Subject | None) -> list[Event]:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Action = Literal["retire", "collect", "rebuild"]
+from joiner.lifecycle.interruptions import ENDING_STATES
 
-GONE = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
+Action = Literal["retire", "collect", "rebuild"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SeenInstance:
     @property
     def gone(self) -> bool:
         """Return whether the instance runs nothing any more, or soon will not."""
-        return self.state in GONE
+        return self.state in ENDING_STATES
 
 
 @dataclass(frozen=True, slots=True)

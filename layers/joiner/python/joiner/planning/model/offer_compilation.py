@@ -13,7 +13,6 @@ from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.burstable_types import names_burstable_types, plannable_resources
 from joiner.catalogue.class_compatibility import find_incompatibility
-from joiner.catalogue.commitments import PRICE_SHARE as COMMITTED_SHARE
 from joiner.catalogue.commitments import Commitment, runs_linux
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.total_node_prices import node_costs
@@ -221,7 +220,7 @@ def _committed(known: InstanceType, commitments: Iterable[Commitment]) -> Iterab
         for sold in known.offerings:
             units = one.use_of(known.name, sold.zone)
             if sold.capacity_type == names.ON_DEMAND and 0 < units <= one.amount:
-                price = sold.price_per_hour * COMMITTED_SHARE
+                price = sold.price_per_hour * PRICE_SHARE
                 yield replace(
                     sold,
                     price_per_hour=price,

@@ -35,7 +35,6 @@ EPHEMERAL_TAINTS = (
     names.FILLING,
 )
 """Taints that are removed automatically while a node joins (Karpenter's list, and Joiner's own)."""
-READINESS_TAINT_PREFIX = "readiness.k8s.io/"
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "NoSchedule")
 
 
@@ -166,7 +165,7 @@ def _passes(taint: Taint, claim: NodeClaim) -> bool:
         return False
     return (
         taint.key in EPHEMERAL_TAINTS
-        or taint.key.startswith(READINESS_TAINT_PREFIX)
+        or taint.key.startswith(names.READINESS_PREFIX)
         or any(taint.matches(one) for one in claim.startup_taints)
     )
 
