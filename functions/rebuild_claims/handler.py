@@ -23,7 +23,7 @@ from joiner.lifecycle.claim_rebuilding import rebuilt_claim
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.node_pool import pool_key_of
-from joiner.reporting.events import Event, Subject
+from joiner.reporting.registration_events import report_rebuilt
 
 logger = Logger()
 
@@ -66,14 +66,14 @@ class ClaimRebuilding:
         left += [f"node {node.name}: no time was left; the next sweep finds it again" for node, _ in late]
         for claim in rebuilt:
             logger.warning(
-                "a lost claim was created again",
+                "a missing claim was created again",
                 nodeclaim=claim.name,
                 node=claim.node_name,
                 instance=claim.instance_id,
             )
         for why in left:
             logger.error("a claim could not be rebuilt", reason=why)
-        for unwritten in publish_events(self._kube, map(_event, rebuilt), at=now, instance=task.execution.name):
+        for unwritten in publish_events(self._kube, map(report_rebuilt, rebuilt), at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=unwritten)
         return {"rebuilt": [claim.name for claim in rebuilt], "left": shortened(left, LEFT_SHOWN)}
 
@@ -99,14 +99,6 @@ class ClaimRebuilding:
         except AlreadyExists:
             standing = get_claim(self._kube, claim.kind, claim.name)
             return standing if standing is not None and standing.provider_id in ("", claim.provider_id) else None
-
-
-def _event(claim: NodeClaim) -> Event:
-    note = (
-        f"The claim of node {claim.node_name} was gone while instance {claim.instance_id} runs; it was "
-        f"rebuilt from the node and its pool"
-    )
-    return Event(Subject.claim(claim), "ClaimRebuilt", "Rebuild", note, "Warning")
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -32,7 +32,7 @@ from infra.sweep_states import SweepParts, sweep_definition
 from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
 from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
-from joiner.lifecycle.retirement import WHY_LIMIT
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, WHY_LIMIT
 from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws
 
@@ -85,7 +85,7 @@ def entries(count: int, stage: str) -> list[dict[str, Any]]:
 
 
 def waves(stage: str) -> list[list[dict[str, Any]]]:
-    found = entries(BEGIN.BEGUN_AT_ONCE, stage)
+    found = entries(RETIRED_AT_ONCE, stage)
     return [found[start : start + BEGIN.WAVE] for start in range(0, len(found), BEGIN.WAVE)]
 
 
@@ -97,7 +97,7 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             ),
             **dict.fromkeys(("unlaunchedClaims", "staleClaims", "closedNodes"), 50_000),
             "refused": "",
-            "retire": asked(CLUSTER.RETIRED_AT_ONCE),
+            "retire": asked(CLUSTER.DUE_AT_ONCE),
             "emptyLater": 50_000,
             "disruption": {"due": True, "digest": "0" * 20, "unfinished": 1_000},
             "drift": {"due": True, "digest": "0" * 20, "snapshot": f"snapshots/{name(0)}/1.json.gz"},
@@ -112,8 +112,8 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             "disrupting": False,
             "described": f"instances/{name(0)}.json.gz",
             "retire": [
-                *asked(INSTANCES.RETIRED_AT_ONCE // 2),
-                *asked(INSTANCES.RETIRED_AT_ONCE - INSTANCES.RETIRED_AT_ONCE // 2, "empty"),
+                *asked(RETIRED_AT_ONCE // 2),
+                *asked(RETIRED_AT_ONCE - RETIRED_AT_ONCE // 2, "empty"),
             ],
             "garbage": [f"i-{number:017x}" for number in range(INSTANCES.COLLECTED_AT_ONCE)],
             "rebuild": [
@@ -324,10 +324,10 @@ def test_a_scale_up_all_of_whose_launches_fail_stays_below_the_limit(account: Sc
 
 def test_the_retirement_of_the_most_claims_stays_below_the_limit(account: ScriptedAccount[AllMachines]) -> None:
     machines = account.machines()
-    ran = machines.run(machines.retire, reason="sweep", claims=[*asked(INSTANCES.RETIRED_AT_ONCE), *asked(1, "empty")])
+    ran = machines.run(machines.retire, reason="sweep", claims=[*asked(RETIRED_AT_ONCE), *asked(1, "empty")])
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
-    assert len(json.loads(ran["output"])["retired"]) == BEGIN.BEGUN_AT_ONCE
+    assert len(json.loads(ran["output"])["retired"]) == RETIRED_AT_ONCE
     assert largest("retirement", ran) < MARGIN * LIMIT
 
 
@@ -338,7 +338,7 @@ def test_the_retirement_of_the_most_interrupted_instances_stays_below_the_limit(
     ran = machines.run(machines.retire, reason="interruption", claims=[], noted=True, notBefore=0, by="m-1")
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
-    assert len(json.loads(ran["output"])["retired"]) == BEGIN.BEGUN_AT_ONCE
+    assert len(json.loads(ran["output"])["retired"]) == RETIRED_AT_ONCE
     assert largest("retirement of interrupted instances", ran) < MARGIN * LIMIT
 
 
@@ -348,7 +348,7 @@ def test_a_retirement_all_of_whose_waves_fail_with_the_longest_reason_reports_it
     machines = account.machines(evict_pods=[f"Broken: {'x' * CAUSE}"])
     machines.aws.knob("mishaps/pace", factor=0.001)
     try:
-        ran = machines.run(machines.retire, reason="sweep", claims=asked(INSTANCES.RETIRED_AT_ONCE))
+        ran = machines.run(machines.retire, reason="sweep", claims=asked(RETIRED_AT_ONCE))
     finally:
         machines.aws.knob("mishaps/pace", factor=1)
 

@@ -14,12 +14,11 @@ from functions.begin_retirement import handler as begin_retirement
 from functions.record_launches import handler as record_launches
 from functions.record_node_claims import handler as record_node_claims
 from functions.survey_cluster import handler as survey_cluster
-from functions.survey_instances import handler as survey_instances
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, RetirementRequest
 from tests.unit.functions.retire import RetirementExecution
 from tests.unit.functions.scale_up import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLUSTER, NODEPOOL, NOON, pending
@@ -72,8 +71,8 @@ def size(answer: Any) -> int:
 def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(crowded: SimulatedCluster) -> None:
     surveyed, instances = crowded.survey("s1")
 
-    assert len(surveyed["retire"]) == survey_cluster.RETIRED_AT_ONCE
-    assert len(instances["retire"]) == survey_instances.RETIRED_AT_ONCE
+    assert len(surveyed["retire"]) == survey_cluster.DUE_AT_ONCE
+    assert len(instances["retire"]) == RETIRED_AT_ONCE
     assert all(len(reason) <= REASON_AT_MOST for reason in surveyed["reasons"])
     found = (
         len(surveyed["retire"]) + 1
@@ -93,10 +92,10 @@ def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crow
         crowded.kube, crowded.ledger, retirements, AutoscalerDetection(crowded.kube)
     ).answer(TASK, asked, NOON, 0)
 
-    assert (answer["begun"], sum(map(len, answer["waves"]))) == (function.BEGUN_AT_ONCE, function.BEGUN_AT_ONCE)
-    assert answer["overLimit"] == MANY - function.BEGUN_AT_ONCE
+    assert (answer["begun"], sum(map(len, answer["waves"]))) == (RETIRED_AT_ONCE, RETIRED_AT_ONCE)
+    assert answer["overLimit"] == MANY - RETIRED_AT_ONCE
     (left,) = answer["skipped"]
-    assert left["why"].startswith(f"{MANY - function.BEGUN_AT_ONCE} claims are more than one execution retires")
+    assert left["why"].startswith(f"{MANY - RETIRED_AT_ONCE} claims are more than one execution retires")
     assert size(answer) < 100_000
 
 

@@ -35,9 +35,7 @@ def report_trouble(claim: NodeClaim, trouble: str, cause: str) -> Event:
 def report_initialized(claim: NodeClaim, node: Node) -> list[Event]:
     """Return the events of a node that is ready for pods."""
     return [
-        Event(
-            Subject.node(node), "Initialized", "Initialize", f"Ready for pods; {claim.kind} {claim.name} is fulfilled"
-        ),
+        Event(Subject.node(node), "Initialized", "Initialize", f"Ready for pods, for {claim.kind} {claim.name}"),
         Event(Subject.claim(claim), "Initialized", "Initialize", f"Node {node.name} is ready for pods"),
     ]
 
@@ -78,8 +76,8 @@ def report_initialization_timeout(claim: NodeClaim, missing: str) -> Event:
     """Return the event of a node that registered and was not ready for pods in time; `missing` is the reason."""
     note = (
         f"Node {claim.node_name} has not become ready for pods in {INITIALIZATION_MINUTES} minutes: {missing}. "
-        "Look at the node's conditions and taints, and at the pods of its daemon sets (network plugin, device plugins, "
-        "agents that take start-up taints off)"
+        "Check the node's conditions and taints, and the pods of its DaemonSets (network plug-in, device plug-ins, "
+        "agents that remove startup taints)"
     )
     return Event(Subject.claim(claim), INITIALIZATION_TIMEOUT, "Initialize", note, "Warning")
 
@@ -92,3 +90,12 @@ def report_node_gone(claim: NodeClaim) -> Event:
         f"(spot interruption, terminated)"
     )
     return Event(Subject.claim(claim), NODE_GONE, "Register", note, "Warning")
+
+
+def report_rebuilt(claim: NodeClaim) -> Event:
+    """Return the event of a claim that was created again for its running node."""
+    note = (
+        f"Node {claim.node_name} of the running instance {claim.instance_id} had no claim; this claim was rebuilt from "
+        "the node and its pool"
+    )
+    return Event(Subject.claim(claim), "ClaimRebuilt", "Rebuild", note, "Warning")
