@@ -1,6 +1,7 @@
 """Custom resource: read the facts of the cluster that the installer needs, from outside the installer's VPC.
 
-It refuses a cluster whose nodes could not join, and reports whether the control plane reaches the doorbell.
+It refuses a cluster that does not read the roles of the nodes where they are written, and reports whether the control
+plane reaches the doorbell.
 
 It also records the endpoint and the CA. The other functions send their tokens only to the recorded endpoint
 (`joiner.adapters.known_cluster`). A schedule records them again every few minutes, because EKS may replace the CA.
@@ -60,7 +61,6 @@ def describe(request: Request) -> Answer:
             f"the request names the cluster {name!r}; this function serves {setting('JOINER_CLUSTER')!r}"
         )
     cluster = describe_and_record()
-    refuse_unsupported(cluster)
     refuse_other_mode(cluster, request.properties["AuthenticationMode"])
     parameter = request.properties.get("CaParameter")
     ca = client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"] if parameter else ""
@@ -74,17 +74,6 @@ def describe(request: Request) -> Answer:
             **network_of(cluster),
         },
     )
-
-
-def refuse_unsupported(cluster: Mapping[str, Any]) -> None:
-    """Raise ClusterNotSupported for a cluster whose nodes need IPv6 interfaces, which launch templates do not create
-    yet.
-    """
-    if (cluster.get("kubernetesNetworkConfig") or {}).get("ipFamily") == "ipv6":
-        remedy = "deploy to a cluster of ipFamily ipv4"
-        raise ClusterNotSupported(
-            f"{cluster['name']}: ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: {remedy}"
-        )
 
 
 def refuse_other_mode(cluster: Mapping[str, Any], setting: str) -> None:

@@ -67,7 +67,7 @@ class LaunchRecording:
         assigned = self._ledger.assignments()  # the assignments of forgotten claims are deleted
         launches = [launch for launch in self._ledger.unrecorded_launches() if not launch.unreadable]
         claims = list_claims(self._kube).claims
-        world = Snapshot.from_lists({kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES})
+        world = self._read_pools(task)
         recorder = LaunchRecorder(self._kube, self._ledger, documents.get_catalogue(self._store), world, now)
         known = [(launch, content) for launch in launches if (content := recorder.content(launch)) is not None]
         closed = [(launch, content) for launch, content in known if launch.closed]
@@ -100,6 +100,10 @@ class LaunchRecording:
             "pricePerHour": round(sum(result.price_per_hour for result in results), 6),
             "events": documents.put_events(self._store, task, part, events),
         }
+
+    def _read_pools(self, task: Task) -> Snapshot:
+        lists = {kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES}
+        return Snapshot.from_lists(lists, ip_family=task.cluster.ip_family)
 
     def _await(self, task: Task, claims: Sequence[NodeClaim], now: datetime) -> list[str]:
         """Write the wave: every in-flight claim, and every claim given up recently, that no other running execution

@@ -137,7 +137,6 @@ class NodeClassResolver:
                 ceilings,
                 cluster=cluster.name,
                 kubernetes_version=cluster.version,
-                ip_family=cluster.ip_family,
                 overhead_price=self._overhead_price,
             )
         except (NoAnswer, Ec2Throttled):

@@ -1,4 +1,4 @@
-"""A node class outside the settings, or in an unsupported cluster: it has a condition, and nothing is launched."""
+"""A node class outside the settings: it has a condition, and nothing is launched."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,15 +13,12 @@ from tests.e2e.stack_manifests import deployment, node_class, node_pool
 pytestmark = pytest.mark.e2e
 
 CLASS = "/apis/karpenter.k8s.aws/v1/ec2nodeclasses/bounded"
-CLUSTER = "joiner-demo"
 
 
 @pytest.fixture
 def empty(deployed: Actor) -> Iterator[Actor]:
     deployed.clean()
     yield deployed
-    deployed.knob("eks", name=CLUSTER, serviceCidr="10.100.0.0/16", ipFamily="ipv4")
-    deployed.record_cluster()
     deployed.world.client("ec2").reset_ebs_default_kms_key_id()
     deployed.clean()
 
@@ -86,14 +83,6 @@ def test_a_default_kms_key_without_a_grant_is_refused_before_a_launch(empty: Act
 
     assert refusal["reason"] == "DefaultKMSKeyNotAllowed"
     assert key in refusal["message"]
-
-
-def test_nothing_is_launched_in_an_ipv6_cluster(empty: Actor) -> None:
-    empty.knob("eks", name=CLUSTER, serviceCidr="fd12:3456:789a::/108", ipFamily="ipv6")
-    empty.record_cluster()
-    empty.create(bounded(), node_pool("bounded"), deployment("patient"))
-
-    assert refused(empty, "ValidationSucceeded")["reason"] == "IPv6NotSupported"
 
 
 def test_the_deployment_reports_whether_the_doorbell_is_reachable(empty: Actor) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from tests.local.ipv6_ranges import ipv6_range
 from tests.local.refused_launches import Bench, LaunchRefusal, fleet
 
 
@@ -29,7 +30,47 @@ def nic(card: int = 0, device: int = 0, kind: str = "interface", **more: Any) ->
 
 INTERFACE_SOURCE: Final = "EC2 user guide, Multiple network interfaces for your Amazon EC2 instances"
 
+PREFIX_SOURCE: Final = (
+    "Karpenter pull request 9201 (EC2's message); EC2 API reference, InstanceNetworkInterfaceSpecification"
+)
+
+
+def in_ipv6_subnet(**given: Any) -> Callable[[Bench], Any]:
+    """Launch with this primary interface into a subnet with an IPv6 range."""
+
+    def call(bench: Bench) -> Any:
+        with ipv6_range(bench.ec2, bench.network.subnets["us-east-1a"]):
+            return interfaces(nic(**given))(bench)
+
+    return call
+
+
 INTERFACE_ROWS: Final = (
+    LaunchRefusal(
+        "an IPv6 address and an IPv6 prefix of one interface",
+        in_ipv6_subnet(Ipv6AddressCount=1, Ipv6PrefixCount=1),
+        "InvalidParameterValue",
+        "You can specify one and only one of ipv6Address or ipv6AddressCount or ipv6Prefix or ipv6PrefixCount in "
+        "interfaces to create.",
+        PREFIX_SOURCE,
+        pool=True,
+    ),
+    LaunchRefusal(
+        "an IPv6 address of a type that has none",
+        interfaces(nic(Ipv6AddressCount=1), instance_type="m3.medium"),
+        "UnsupportedOperation",
+        "IPv6 addresses are not supported on m3.medium",
+        "Karpenter issue 2975 (EC2's message)",
+        pool=True,
+    ),
+    LaunchRefusal(
+        "an IPv6 address in a subnet without an IPv6 range",
+        interfaces(nic(Ipv6AddressCount=1)),
+        "InvalidSubnet",
+        "The subnet 'subnet-",
+        "EC2 API reference, InstanceNetworkInterfaceSpecification (Ipv6AddressCount: from the range of the subnet)",
+        pool=True,
+    ),
     LaunchRefusal(
         "a public address of a launch with two interfaces",
         interfaces(nic(AssociatePublicIpAddress=False), nic(device=1)),

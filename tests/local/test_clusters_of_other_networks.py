@@ -1,6 +1,4 @@
-"""Clusters whose network Joiner does not support, or whose doorbell needs a route: the result of the deployment and of
-a scale-up.
-"""
+"""Clusters of IPv6, or whose doorbell needs a route: the result of the deployment and of a scale-up."""
 
 import json
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from infra.service_integrations import ServiceIntegrations
 from infra.states_language import state_machine, succeed_state
 from joiner.adapters import environment
 from joiner.adapters.custom_resource import Request
+from joiner.adapters.known_cluster import read_known_cluster
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from tests.local.running_aws import RunningAws, eventually
@@ -86,15 +85,13 @@ def _forget_clients() -> None:
     environment._session.cache_clear()
 
 
-def test_the_deployment_refuses_an_ipv6_cluster_with_the_reason(cluster: EksCluster) -> None:
-    assert cluster.described()["Version"] == "1.36"
+def test_the_deployment_accepts_an_ipv6_cluster_and_records_its_services(cluster: EksCluster) -> None:
     cluster.set(**V6)
 
-    with pytest.raises(
-        Exception,
-        match="ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: deploy to a cluster of",
-    ):
-        cluster.described()
+    assert cluster.described()["Version"] == "1.36"
+    recorded = read_known_cluster(cluster.aws.client("dynamodb"), environment.setting("JOINER_TABLE"))
+    assert recorded is not None
+    assert recorded.service_cidr == "fd12:3456:789a::/108"
 
 
 @pytest.mark.parametrize(

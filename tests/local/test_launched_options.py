@@ -2,6 +2,7 @@
 processor.
 """
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -31,6 +32,7 @@ from joiner.pools.node_class import ConnectionTracking, NetworkInterface
 from joiner.pools.resolved_node_class import PlacementGroup
 from joiner_cli.catalogue_files import packaged_catalogue
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
+from tests.local.ipv6_ranges import ipv6_range
 from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws
 from tests.unit.launching.launch_scenario import CLUSTER
@@ -138,6 +140,27 @@ def test_timeouts_and_prefixes_are_those_of_the_primary_interface(launcher: Opti
     timeouts = {"TcpEstablishedTimeout": 600, "UdpStreamTimeout": 90, "UdpTimeout": 45}
     assert nic["ConnectionTrackingConfiguration"] == timeouts
     assert len(nic["Ipv4Prefixes"]) == 2
+
+
+def test_a_node_of_an_ipv6_cluster_has_one_ipv6_address_on_its_primary_interface(launcher: OptionLauncher) -> None:
+    with ipv6_range(launcher.ec2, launcher.network.subnets[ZONE]) as addresses:
+        instance = launcher.instance(replace(PLAIN, ip_family="ipv6"), "m5.large")
+
+    ((wanted, described),) = launcher.templates
+    assert compare_launch_templates(wanted, described) == ()
+    (nic,) = instance["NetworkInterfaces"]
+    (given,) = nic["Ipv6Addresses"]
+    assert (given["Ipv6Address"], given["IsPrimaryIpv6"]) == (instance["Ipv6Address"], True)
+    assert ipaddress.ip_address(given["Ipv6Address"]) in addresses
+    assert instance["PrivateIpAddress"]
+
+
+def test_a_node_of_an_ipv4_cluster_has_no_ipv6_address_in_the_same_subnet(launcher: OptionLauncher) -> None:
+    with ipv6_range(launcher.ec2, launcher.network.subnets[ZONE]):
+        instance = launcher.instance(PLAIN, "m5.large")
+
+    assert instance["NetworkInterfaces"][0].get("Ipv6Addresses", []) == []
+    assert "Ipv6Address" not in instance
 
 
 def test_nested_virtualization_is_set_on_the_processor(launcher: OptionLauncher) -> None:

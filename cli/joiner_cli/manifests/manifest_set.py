@@ -24,6 +24,7 @@ from joiner.pools.codecs.declared_objects import find_missing_classes
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.suggestions import suggest_nearest
 from joiner_cli.manifests.admission_defaults import AdmissionDefaults
+from joiner_cli.manifests.cluster_addresses import find_ip_family
 from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput
 from joiner_cli.manifests.manifest_kinds import PLURALS, WORKLOADS, UnknownKind, recognize_kind
 from joiner_cli.manifests.openapi_schemas import ParsedManifest, Schemas
@@ -226,7 +227,8 @@ class _ManifestReader:
         self, lists: Mapping[str, Sequence[Manifest]], made: Sequence[Replicas], readiness: Readiness
     ) -> Snapshot:
         """Return the snapshot of the valid objects, and collect the problems that its readers find."""
-        snapshot = with_claim_pools(Snapshot.from_lists(lists))
+        family = find_ip_family(lists.get("nodes") or ())
+        snapshot = with_claim_pools(Snapshot.from_lists(lists, ip_family=family))
         self.problems.extend(readiness.warnings)
         self.problems.extend(one for one in snapshot.problems if not is_absent_class(one))
         broken, claims = self._broken(), [pool for pool in snapshot.pools if pool.claim]

@@ -45,6 +45,8 @@ test compares the record with this list::
         EC2Response.describe_launch_template_versions EC2Response.create_launch_template
         EC2Response.create_launch_template_version EC2Response.delete_launch_template
         EC2Response.describe_launch_templates
+    ec2.ipv6_addresses
+        Subnet.ipv6_cidr_block_association_set NetworkInterface.instance_ipv6_address_list Instance.ipv6_address
     ec2.network_interfaces
         NetworkInterface.attachment
     ec2.placement_groups

@@ -12,7 +12,8 @@ from joiner_local.node_agent.node_registration import Registration, Unbootable
 @dataclass(frozen=True, slots=True)
 class BootSettings:
     """`certificate_authority` is PEM. `kubelet` is a part of a KubeletConfiguration. `local_storage` is RAID0, RAID10,
-    Mount or "". `cidr` is "" where the form has none.
+    Mount or "". `cidr` is "" where the form has none. `ip_family` is that of the address which the node gives as its
+    own.
     """
 
     cluster: str
@@ -22,6 +23,16 @@ class BootSettings:
     kubelet: Mapping[str, Any] = field(default_factory=dict)
     local_storage: str = ""
     cidr: str = ""
+    ip_family: str = "ipv4"
+
+
+def find_ip_family(addresses: str) -> str:
+    """Return the family of an address or of a CIDR; ipv4 if it is none.
+
+    >>> find_ip_family("fd12:3456:789a::/108"), find_ip_family("10.100.0.10"), find_ip_family("")
+    ('ipv6', 'ipv4', 'ipv4')
+    """
+    return "ipv6" if ":" in addresses else "ipv4"
 
 
 def decode_certificate(where: str, encoded: str) -> bytes:

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from joiner_local.node_agent.boot_settings import BootSettings, decode_certificate
+from joiner_local.node_agent.boot_settings import BootSettings, decode_certificate, find_ip_family
 from joiner_local.node_agent.node_registration import (
     Registration,
     Unbootable,
@@ -124,7 +124,11 @@ def read_bottlerocket_settings(user_data: bytes) -> BootSettings:
     if "cluster-dns-ip" in kubernetes:
         dns = kubernetes["cluster-dns-ip"]
         kubelet["clusterDNS"] = [dns] if isinstance(dns, str) else dns
+    own = kubernetes.get("node-ip") or next(
+        iter(kubelet.get("clusterDNS", ())), ""
+    )  # pluto takes the family of the DNS
     return BootSettings(
+        ip_family=find_ip_family(own),
         cluster=kubernetes["cluster-name"],
         endpoint=kubernetes["api-server"],
         certificate_authority=decode_certificate(

@@ -56,6 +56,7 @@ def read_bootstrap_script(user_data: bytes) -> BootSettings:
     if dns := options.get("--dns-cluster-ip"):
         kubelet["clusterDNS"] = [dns]
     return BootSettings(
+        ip_family=_ip_family(options),
         cluster=cluster,
         endpoint=options["--apiserver-endpoint"],
         certificate_authority=decode_certificate("--b64-cluster-ca", options["--b64-cluster-ca"]),
@@ -63,6 +64,18 @@ def read_bootstrap_script(user_data: bytes) -> BootSettings:
         kubelet=kubelet,
         local_storage={"raid0": "RAID0", "raid10": "RAID10", "mount": "Mount"}.get(disks, ""),
     )
+
+
+def _ip_family(options: dict[str, str]) -> str:
+    """Return the family of the node's address. Raises Unbootable where the script ends with an error."""
+    family, cidr = options.get("--ip-family", "").lower(), options.get("--service-ipv6-cidr", "")
+    if family not in ("", "ipv4", "ipv6"):
+        raise Unbootable(f"{BOOTSTRAP} knows no --ip-family {family}")
+    if cidr and family == "ipv4":
+        raise Unbootable(f"{BOOTSTRAP}: --ip-family is ipv4, and --service-ipv6-cidr is given")
+    if family == "ipv6" and not cidr and not options.get("--dns-cluster-ip"):
+        raise Unbootable(f"{BOOTSTRAP} has neither --service-ipv6-cidr nor --dns-cluster-ip, and --ip-family is ipv6")
+    return "ipv6" if cidr else family or "ipv4"
 
 
 def _calls(script: str) -> Iterator[list[str]]:

@@ -45,6 +45,7 @@ class JoinedCluster:
     name: str
     endpoint: str
     version: str
+    ip_family: str = "ipv4"
 
 
 @dataclass
@@ -93,7 +94,8 @@ class InstanceReader:
 
     def cluster(self, name: str) -> JoinedCluster:
         described = self._recently(f"cluster {name}", lambda: self.eks.describe_cluster(name=name))["cluster"]
-        return JoinedCluster(name, described["endpoint"].rstrip("/"), described["version"])
+        family = described["kubernetesNetworkConfig"].get("ipFamily", "ipv4")
+        return JoinedCluster(name, described["endpoint"].rstrip("/"), described["version"], family)
 
     def role_of_profile(self, name: str) -> str:
         """Return the ARN of the role in an instance profile, "" if it has none."""

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from joiner_local.node_agent.boot_settings import BootSettings, decode_certificate
+from joiner_local.node_agent.boot_settings import BootSettings, decode_certificate, find_ip_family
 from joiner_local.node_agent.node_registration import Registration, Unbootable, read_flags, read_taints
 from joiner_local.node_agent.user_data_parts import NODE_CONFIG, read_parts
 
@@ -49,6 +49,7 @@ def read_node_config(user_data: bytes) -> BootSettings:
         endpoint=cluster["apiServerEndpoint"],
         certificate_authority=decode_certificate("spec.cluster.certificateAuthority", cluster["certificateAuthority"]),
         cidr=_cidr(cluster["cidr"]),
+        ip_family=find_ip_family(cluster["cidr"]),
         registration=Registration(
             from_flags.labels, (*from_flags.taints, *read_taints(config.get("registerWithTaints") or []))
         ),

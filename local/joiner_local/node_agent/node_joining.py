@@ -46,7 +46,7 @@ class NodeJoining:
         image = software_of(self.aws.image_name(instance.image_id))
         software = _software(image, facts)
         config = image.read(self.aws.user_data(instance.id))
-        _check_cluster(config, facts)
+        _check_cluster(config, facts, instance)
         machine = self.aws.machine(instance, image.data_device)
         capacity = NodeCapacity.of(
             machine.with_windows() if image.windows_build else machine,
@@ -54,8 +54,10 @@ class NodeJoining:
             config.local_storage,
             own_pods=image.own_pods,
         )
+        now, family = datetime.now(UTC), config.ip_family
+        registration = config.registration
         node = registered(
-            instance, config.registration, capacity, software, ready_after=ready_after, now=datetime.now(UTC)
+            instance, registration, capacity, software, ready_after=ready_after, now=now, ip_family=family
         )
         match fault:
             case "not-ready":
@@ -103,7 +105,7 @@ def _minor(version: str) -> int:
     return int(version.split(".")[1])
 
 
-def _check_cluster(config: BootSettings, facts: JoinedCluster) -> None:
+def _check_cluster(config: BootSettings, facts: JoinedCluster, instance: Ec2Instance) -> None:
     """Refuse another endpoint: it might be a real cluster."""
     if config.endpoint.rstrip("/") != facts.endpoint:
         raise Unbootable(
@@ -111,6 +113,17 @@ def _check_cluster(config: BootSettings, facts: JoinedCluster) -> None:
         )
     if config.cluster != facts.name:
         raise Unbootable(f"the user data is for the cluster {config.cluster}; this API server is {facts.name}'s")
+    _check_addresses(config, facts, instance)
+
+
+def _check_addresses(config: BootSettings, facts: JoinedCluster, instance: Ec2Instance) -> None:
+    """Refuse a node without an address of the family that the cluster has: its pods would get no addresses."""
+    if config.ip_family != facts.ip_family:
+        raise Unbootable(
+            f"the user data makes a node of {config.ip_family}, and the ipFamily of {facts.name} is {facts.ip_family}"
+        )
+    if facts.ip_family == "ipv6" and not instance.ipv6_address:
+        raise Unbootable(f"{instance.id} has no IPv6 address, and the ipFamily of {facts.name} is ipv6")
 
 
 def _register(kube: KubeApi, node: Object) -> None:

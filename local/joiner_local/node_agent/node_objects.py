@@ -43,6 +43,7 @@ class Ec2Instance:
     root_device: str
     volumes: Mapping[str, str]  # device name -> volume id
     efa_interfaces: int = 0
+    ipv6_address: str = ""
 
     @classmethod
     def from_ec2(cls, answer: Mapping[str, Any]) -> "Ec2Instance":
@@ -62,6 +63,7 @@ class Ec2Instance:
             profile_arn=answer.get("IamInstanceProfile", {}).get("Arn", ""),
             root_device=answer.get("RootDeviceName", ""),
             volumes=volumes,
+            ipv6_address=answer.get("Ipv6Address") or "",
             efa_interfaces=sum(
                 nic.get("InterfaceType", "").startswith("efa") for nic in answer.get("NetworkInterfaces", [])
             ),
@@ -95,8 +97,10 @@ def registered(
     *,
     ready_after: float,
     now: datetime,
+    ip_family: str = "ipv4",
 ) -> Object:
     """Return the Node that the kubelet posts. The API server adds the taint `not-ready`."""
+    address = instance.ipv6_address if ip_family == "ipv6" else instance.address
     arch = ARCHITECTURES[instance.architecture]
     labels = {
         "beta.kubernetes.io/arch": arch,
@@ -120,17 +124,19 @@ def registered(
             "providerID": instance.provider_id,
             "taints": [*registration.taints, {"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"}],
         },
-        "status": _status(instance, node_capacity, software, now),
+        "status": _status(instance, node_capacity, software, now, address=address),
     }
 
 
-def _status(instance: Ec2Instance, node_capacity: NodeCapacity, software: NodeSoftware, now: datetime) -> Object:
+def _status(
+    instance: Ec2Instance, node_capacity: NodeCapacity, software: NodeSoftware, now: datetime, *, address: str
+) -> Object:
     return {
         "capacity": to_kube(node_capacity.capacity),
         "allocatable": to_kube(node_capacity.allocatable),
         "conditions": _conditions(now),
         "addresses": [
-            {"type": "InternalIP", "address": instance.address},
+            {"type": "InternalIP", "address": address},
             {"type": "Hostname", "address": instance.name},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},

@@ -272,3 +272,22 @@ def test_an_invalid_class_is_not_reported_as_missing() -> None:
         "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: this class is invalid; "
         "the plan has no nodes of it",
     ]
+
+
+@pytest.mark.parametrize(("address", "family"), [("2600:1f18:1::7", "ipv6"), ("10.0.1.7", "ipv4")])
+def test_classes_of_a_dump_have_the_address_family_of_its_nodes(address: str, family: str) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n-1"}}
+    node["status"] = {"addresses": [{"type": "InternalIP", "address": address}]}
+    declared = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "role": "nodes",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"tags": {"a": "b"}}],
+            "securityGroupSelectorTerms": [{"tags": {"a": "b"}}],
+        },
+    }
+
+    assert [one.ip_family for one in read_objects(node, declared).snapshot.classes] == [family]

@@ -260,14 +260,3 @@ def test_empty_settings_allow_nothing() -> None:
     bare = NodeClassPolicy(("r",), "p").with_limits({})
 
     assert [reason for _, reason, _ in refusals(TEMPLATE, bare)] == ["SubnetNotAllowed", "SecurityGroupNotAllowed"]
-
-
-def test_no_class_of_an_ipv6_cluster_is_launched_from() -> None:
-    there = resolve_node_class(
-        TEMPLATE, found(), CEILINGS, cluster="prod", kubernetes_version=VERSION, ip_family="ipv6"
-    )
-
-    assert not there.ready
-    assert [(each.condition, each.reason) for each in there.problems if each.severity == "error"] == [
-        ("ValidationSucceeded", "IPv6NotSupported")
-    ]

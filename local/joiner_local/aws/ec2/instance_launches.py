@@ -89,7 +89,7 @@ def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
         yield found
     yield from _image_problems(data, pool.instance_type, backend)
     yield from ebs_volumes.problems(data, backend)
-    yield from network_interfaces.interface_problems(data, pool.instance_type)
+    yield from network_interfaces.interface_problems(data, pool.instance_type, subnet)
     yield from placement_groups.placement_problems(data, pool, backend)
     yield from processor_options.processor_problems(data, pool.instance_type)
     yield from _profile_problems(data.get("IamInstanceProfile") or {}, backend)

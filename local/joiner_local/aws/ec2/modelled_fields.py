@@ -40,8 +40,11 @@ OF_TEMPLATES: Final[Fields] = {
         "Groups",
         "InterfaceType",
         "Ipv4PrefixCount",
+        "Ipv6AddressCount",
+        "Ipv6PrefixCount",
         "NetworkCardIndex",
         "NetworkInterfaceId",
+        "PrimaryIpv6",
         "SubnetId",
     ),
     "Placement": None,  # placement_groups refuses what is not modelled

@@ -13,6 +13,8 @@ from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from joiner_local.aws.attribute_patches import wrap_attribute
+from joiner_local.aws.ec2 import ipv6_addresses
+from joiner_local.aws.ec2.ipv6_addresses import give_addresses, ipv6_problems
 
 Problem = tuple[str, str]
 
@@ -24,8 +26,8 @@ TIMEOUTS: Final = {
 }
 
 
-def interface_problems(data: Mapping[str, Any], instance_type: str) -> Iterator[Problem]:
-    """Return the errors of RunInstances for the interfaces of a launch."""
+def interface_problems(data: Mapping[str, Any], instance_type: str, subnet: Any = None) -> Iterator[Problem]:
+    """Return the errors of RunInstances for the interfaces of a launch into a subnet."""
     given: Sequence[Mapping[str, Any]] = data.get("NetworkInterfaces") or ()
     if not given:
         return
@@ -48,6 +50,7 @@ def interface_problems(data: Mapping[str, Any], instance_type: str) -> Iterator[
     yield from _card_problems(given, instance_type)
     for nic in given:
         yield from _address_problems(nic, instance_type)
+        yield from ipv6_problems(nic, instance_type, subnet)
 
 
 def _card_problems(given: Sequence[Mapping[str, Any]], instance_type: str) -> Iterator[Problem]:
@@ -110,10 +113,11 @@ def as_moto_takes_them(given: Sequence[Mapping[str, Any]], subnet_id: str) -> li
 
 
 def describe_on(instance: Any, given: Sequence[Mapping[str, Any]]) -> None:
-    """Give the interfaces of a launched instance their kinds, cards, prefixes and timeouts."""
-    ordered = sorted(given, key=lambda nic: (_number(nic, "NetworkCardIndex"), _number(nic, "DeviceIndex")))
+    """Give the interfaces of a launched instance their kinds, cards, addresses, prefixes and timeouts."""
+    ordered = sorted(given or [{}], key=lambda nic: (_number(nic, "NetworkCardIndex"), _number(nic, "DeviceIndex")))
     for index, nic in enumerate(ordered):
         interface = instance.nics[index]
+        give_addresses(interface, nic)
         interface.interface_type = nic.get("InterfaceType") or "interface"
         interface.place = SimpleNamespace(card=_number(nic, "NetworkCardIndex"), device=_number(nic, "DeviceIndex"))
         count, base = _number(nic, "Ipv4PrefixCount"), int(interface.id[-2:], 16)
@@ -123,7 +127,8 @@ def describe_on(instance: Any, given: Sequence[Mapping[str, Any]]) -> None:
 
 
 def install() -> None:
-    """Show the network card and the device index of an attachment; moto shows card 0 for each."""
+    """Show the network card and the device index of an attachment; moto shows card 0 for each. Show IPv6 addresses."""
+    ipv6_addresses.install()
     original = NetworkInterface.attachment
 
     def attachment(interface: Any) -> Any:

@@ -28,6 +28,7 @@ from joiner.lifecycle.checks import SeenClaim
 from joiner.lifecycle.planning_back_off import PendingPodClass
 from joiner.planning import Plan, Snapshot
 from joiner.pools import ResolvedNodeClass
+from joiner.pools.node_class import IpFamily
 from joiner.reporting.event_limits import limit_events
 from joiner.reporting.events import Event
 
@@ -67,6 +68,7 @@ def put_snapshot(
         "assignments": assignments,
         "assigned": assigned,
         "inFlight": sorted(in_flight),
+        "ipFamily": task.cluster.ip_family,
     }
     kept["pendingClasses"] = {
         name: [found.pods, found.newest, found.digest] for name, found in (pending_classes or {}).items()
@@ -82,6 +84,7 @@ class _KeptParts(TypedDict, total=False):
     assignments: Any
     assigned: Any
     inFlight: Any
+    ipFamily: IpFamily
 
 
 class _PendingClasses(TypedDict, total=False):
@@ -95,7 +98,12 @@ def get_snapshot(store: Store, key: str) -> Snapshot:
         plural: Packed.of_array(raw) if plural == PODS else msgspec.json.decode(raw)
         for plural, raw in stored.pop("lists").items()
     }
-    return Snapshot.from_lists(lists, assignments=stored["assignments"], in_flight=stored["inFlight"])
+    return _parse(stored, lists)
+
+
+def _parse(stored: "_KeptParts", lists: Mapping[str, Any]) -> Snapshot:
+    known = {"assignments": stored["assignments"], "in_flight": stored["inFlight"]}
+    return Snapshot.from_lists(lists, **known, ip_family=stored.get("ipFamily", "ipv4"))
 
 
 def get_pending_classes(store: Store, key: str) -> dict[str, PendingPodClass]:
@@ -134,8 +142,7 @@ class KeptSnapshot:
         raw = stored.pop("lists")
         pods = memoryview(raw.pop(PODS, msgspec.Raw(b"[]")))
         lists = {plural: msgspec.json.decode(each) for plural, each in raw.items()}
-        world = Snapshot.from_lists(lists, assignments=stored["assignments"], in_flight=stored["inFlight"])
-        return cls(world, lists, stored["assigned"], pods)
+        return cls(_parse(stored, lists), lists, stored["assigned"], pods)
 
     def named(self, keys: Collection[str]) -> dict[str, Pod]:
         """Return these pods (``namespace/name``), with their metadata only."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from joiner.pools.node_class import IpFamily
+
 SCHEMA: Final = 1
 
 REASON_AT_MOST: Final = 300
@@ -83,7 +85,7 @@ class ClusterFacts:
     certificate_authority: str
     version: str
     service_cidr: str
-    ip_family: str = "ipv4"
+    ip_family: IpFamily = "ipv4"
     subnets: tuple[str, ...] = ()
     security_group: str = ""
 
@@ -120,7 +122,7 @@ class Task:
                     certificate_authority=str(cluster["certificateAuthority"]),
                     version=str(cluster.get("version", "")),
                     service_cidr=str(cluster.get("serviceCidr") or ""),
-                    ip_family=str(cluster.get("ipFamily") or "ipv4"),
+                    ip_family="ipv6" if cluster.get("ipFamily") == "ipv6" else "ipv4",
                     subnets=_texts(cluster.get("subnets")),
                     security_group=str(cluster.get("securityGroup") or ""),
                 ),

@@ -20,6 +20,7 @@ from joiner.cluster.quantities import parse_amount
 from joiner.cluster.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from joiner.pools import KubeletConfiguration, NodeClass, NodePool
 from joiner.pools.node_class import EFA_ONLY
+from joiner.pools.node_kubelet import PODS_OF_KUBELET, choose_kubelet
 
 MIB: Final = 2**20
 GIB: Final = 2**30
@@ -27,7 +28,6 @@ GB: Final = 10**9
 VM_MEMORY_OVERHEAD: Final = 0.075  # maximum share of the advertised memory that hypervisor and firmware use
 ROOT_VOLUME_GIB: Final = 20
 LOCAL_NVME: Final = "karpenter.k8s.aws/instance-local-nvme"
-PODS_WITHOUT_INTERFACES: Final = 110  # the default of the kubelet
 
 
 def compute_allocatable(
@@ -41,7 +41,7 @@ def compute_allocatable(
 
     ``efa``: a pod of the node requests EFA, so the launch requests all EFA interfaces of the type.
     """
-    kubelet, default = _kubelet(node_class, pool), _has_defaults(node_class)
+    kubelet, default = choose_kubelet(node_class, pool), _has_defaults(node_class)
     if not kubelet.config and default:
         return instance_type.allocatable + _efa(instance_type, node_class, requested=efa)
     return subtract_reserves(
@@ -61,7 +61,7 @@ def compute_capacity(
     efa: bool = False,
 ) -> Resources:
     """Return the capacity of a node of this type; it counts against the limits of its pool."""
-    kubelet, family = _kubelet(node_class, pool), family_capacity(node_class)
+    kubelet, family = choose_kubelet(node_class, pool), family_capacity(node_class)
     per_core = kubelet.pods_per_core if family.pods_per_core else None
     if kubelet.max_pods is None and not per_core and _has_defaults(node_class):
         return instance_type.capacity + _efa(instance_type, node_class, requested=efa)
@@ -75,7 +75,7 @@ def compute_capacity(
         # From the pods of the catalogue, which leaves out the reserved interfaces of the settings
         own[PODS] = instance_type.interfaces.less(own.get(PODS, 0), without_addresses)
     if per_core:
-        own[PODS] = min(own.get(PODS, PODS_WITHOUT_INTERFACES), per_core * instance_type.vcpus)
+        own[PODS] = min(own.get(PODS, PODS_OF_KUBELET), per_core * instance_type.vcpus)
     if not _has_defaults(node_class):
         own[EPHEMERAL_STORAGE] = _storage(instance_type, node_class)
     return Resources(own)
@@ -200,10 +200,6 @@ def _storage(instance_type: InstanceType, node_class: NodeClass | None) -> int:
     if chosen is None:
         chosen = next((one for one in devices if one.device_name == family.pods_device), None)
     return (chosen.size_gib if chosen and chosen.size_gib else family.volume_gib) * GIB
-
-
-def _kubelet(node_class: NodeClass | None, pool: NodePool | None) -> KubeletConfiguration:
-    return (pool and pool.kubelet) or (node_class and node_class.kubelet) or KubeletConfiguration()
 
 
 def _has_defaults(node_class: NodeClass | None) -> bool:

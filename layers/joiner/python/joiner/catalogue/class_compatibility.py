@@ -2,7 +2,7 @@
 
 EC2 refuses the launch of a type that lacks it, so such a type is not offered to the pools of the class. Source: EC2
 user guide, "Multiple network interfaces", "Idle connection tracking timeout", "Prefix delegation" and "Nested
-virtualization".
+virtualization"; Amazon EKS user guide, "Learn about IPv6 addresses to clusters, Pods, and services" (Nitro only).
 """
 
 from collections import Counter
@@ -17,7 +17,8 @@ HYPERVISOR = f"{names.INSTANCE_PREFIX}hypervisor"
 
 
 def find_incompatibility(known: InstanceType, node_class: NodeClass | None, strategy: str = "") -> str:
-    """Return the field of the class that a node of this type cannot have, and why; empty if it can have all.
+    """Return the field of the class or of its cluster that a node of this type cannot have, and why; empty if it can
+    have all.
 
     ``strategy`` is that of its placement group.
 
@@ -32,7 +33,13 @@ def find_incompatibility(known: InstanceType, node_class: NodeClass | None, stra
         return f"cpuOptions.nestedVirtualization: {known.name} cannot run virtual machines"
     if node_class.connection_tracking and known.labels.get(HYPERVISOR) == XEN:
         return f"connectionTracking: {known.name} is not based on Nitro"
-    return _prefix_problem(known, node_class.ip_prefix_count) or _interface_problem(known, node_class)
+    if node_class.in_ipv6_cluster:
+        of_addresses = (
+            f"ipFamily ipv6: {known.name} is not based on Nitro" if known.labels.get(HYPERVISOR) == XEN else ""
+        )
+    else:
+        of_addresses = _prefix_problem(known, node_class.ip_prefix_count)
+    return of_addresses or _interface_problem(known, node_class)
 
 
 def find_class_conflict(

@@ -7,6 +7,7 @@ from joiner.launching.block_devices import find_declared_volume_problems
 from joiner.launching.image_families import IMAGE_FAMILIES, default_devices
 from joiner.launching.image_families.image_family import field_path
 from joiner.launching.image_owners import find_owner_problems
+from joiner.launching.ipv6_nodes import find_ipv6_problems
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import choose_family, choose_image_family, find_alias
 from joiner.launching.node_interfaces import find_interface_problems
@@ -35,6 +36,7 @@ def find_declared_problems(node_class: NodeClass, ceilings: NodeClassPolicy | No
         *(_role_problems(node_class, ceilings) if ceilings else []),
         *find_user_data_problems(node_class),
         *find_interface_problems(node_class),
+        *find_ipv6_problems(node_class),
         *find_declared_volume_problems(devices, ceilings, field=field_path(node_class, "blockDeviceMappings")),
     ]
 

@@ -5,7 +5,6 @@ continue.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from joiner import names
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
@@ -24,6 +23,7 @@ from joiner.launching.image_families import default_devices
 from joiner.launching.image_families.image_family import field_path
 from joiner.launching.image_families.image_variants import requirements_of
 from joiner.launching.image_owners import find_owner_problems
+from joiner.launching.ipv6_nodes import find_ipv6_problems, select_usable_subnets
 from joiner.launching.node_class_answers import Answer, NodeClassAnswers
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import (
@@ -50,8 +50,6 @@ from joiner.launching.selected_resources import (
 from joiner.launching.subnet_addresses import find_address_problems
 from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
 
-IPV6: Final = "ipv6"
-
 
 def resolve_node_class(
     node_class: NodeClass,
@@ -60,7 +58,6 @@ def resolve_node_class(
     *,
     cluster: str,
     kubernetes_version: str,
-    ip_family: str = "ipv4",
     overhead_price: float = 0.0,
 ) -> ResolvedNodeClass:
     """Return the AWS resources of this class and its problems.
@@ -68,7 +65,7 @@ def resolve_node_class(
     ``cluster`` is the name of the cluster. ``overhead_price`` is what the running of a node costs in $/h.
     """
     group = read_placement_group(found.placement_groups)
-    selected = read_subnets(found, gives_public_address(node_class))
+    selected = read_subnets(select_usable_subnets(node_class, found.subnets), gives_public_address(node_class))
     subnets = limit_subnets(selected, group, found.group_zones)
     images = _images(node_class, found, kubernetes_version)
     profile, profile_problems = _instance_profile(node_class, found, ceilings)
@@ -84,10 +81,11 @@ def resolve_node_class(
         problems=(
             *find_subnet_problems(node_class, found, ceilings, cluster),
             *find_address_problems(node_class, subnets),
+            *find_ipv6_problems(node_class, found.subnets),
             *find_group_problems(node_class, found, ceilings, cluster),
             *_all_image_problems(node_class, found, images, ceilings, kubernetes_version),
             *profile_problems,
-            *_declared_problems(node_class, found, ceilings, ip_family),
+            *_declared_problems(node_class, found, ceilings),
             *find_reservation_problems(node_class, reservations),
             *find_problems_beyond_settings(found, ceilings),
             *find_placement_problems(node_class, group, selected, found.group_zones),
@@ -120,13 +118,12 @@ def _all_image_problems(
 
 
 def _declared_problems(
-    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy, ip_family: str
+    node_class: NodeClass, found: NodeClassAnswers, ceilings: NodeClassPolicy
 ) -> list[NodeClassProblem]:
     """Return the problems of user data, volumes and network interfaces that the class declares."""
     return [
         *find_user_data_problems(node_class),
         *_volume_problems(node_class, found, ceilings),
-        *_network_problems(ip_family),
         *find_interface_problems(node_class, list_public_subnets(found)),
     ]
 
@@ -137,21 +134,6 @@ def _volume_problems(
     answers = VolumeAnswers((*found.images, *found.parameter_images), found.snapshots, found.ebs_defaults)
     devices = node_class.block_devices or default_devices(choose_family(node_class))
     return find_volume_problems(devices, answers, ceilings, field=field_path(node_class, "blockDeviceMappings"))
-
-
-def _network_problems(ip_family: str) -> list[NodeClassProblem]:
-    """Return the problem of an IPv6 cluster.
-
-    Its nodes need interfaces with IPv6 addresses. Launch templates do not request these yet, so the nodes could not
-    join.
-    """
-    if ip_family != IPV6:
-        return []
-    message = (
-        "the cluster's ipFamily is ipv6, and nodes with IPv6 interfaces are not supported yet: use a "
-        "cluster of ipFamily ipv4"
-    )
-    return [NodeClassProblem("ValidationSucceeded", "IPv6NotSupported", message)]
 
 
 def _images(node_class: NodeClass, found: NodeClassAnswers, version: str) -> tuple[Image, ...]:

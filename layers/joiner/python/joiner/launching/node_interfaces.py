@@ -64,7 +64,9 @@ def _interface(
         built |= {"NetworkCardIndex": one.card, "InterfaceType": kind}
     if single and node_class.associate_public_ip_address is not None:
         built["AssociatePublicIpAddress"] = node_class.associate_public_ip_address
-    if primary and node_class.ip_prefix_count:
+    if primary and node_class.in_ipv6_cluster:  # EC2 accepts either an IPv6 address or prefixes; the CNI adds a prefix
+        built |= {"Ipv6AddressCount": 1, "PrimaryIpv6": True}
+    elif primary and node_class.ip_prefix_count:
         built["Ipv4PrefixCount"] = node_class.ip_prefix_count
     if kind != EFA_ONLY and node_class.connection_tracking:
         built["ConnectionTrackingSpecification"] = build_timeouts(node_class.connection_tracking)

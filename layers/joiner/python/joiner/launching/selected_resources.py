@@ -20,11 +20,11 @@ MOST_GROUPS: Final = 16
 """Security groups of a network interface with the highest quota."""
 
 
-def read_subnets(found: NodeClassAnswers, public: bool | None) -> tuple[Subnet, ...]:
+def read_subnets(described: Sequence[Answer], public: bool | None) -> tuple[Subnet, ...]:
     """Return the subnets, those with the most free addresses first."""
     return tuple(
         sorted(
-            {_subnet(described, public) for described in found.subnets},
+            {_subnet(one, public) for one in described},
             key=lambda subnet: (-(subnet.free_ips or 0), subnet.id),
         )
     )

@@ -14,6 +14,7 @@ from joiner.launching.image_families.node_settings import ClusterDescription, No
 from joiner.pools import NodeClaim, NodeClass, NodePool
 from joiner.pools.label_rules import OF_KUBERNETES, in_domain
 from joiner.pools.node_class import ImageFamily
+from joiner.pools.node_kubelet import choose_kubelet
 
 LIMIT_BYTES = 16_384  # limit of EC2, before base64
 REGISTRATION_TAINTS = (Taint(names.UNREGISTERED, "NoExecute"), Taint(names.FILLING, "NoSchedule"))
@@ -73,6 +74,5 @@ def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
 
 
 def choose_kubelet_config(pool: NodePool, node_class: NodeClass) -> dict[str, Any]:
-    """Return the kubelet settings of the pool (a Provisioner's kubeletConfiguration), or else those of the class."""
-    kubelet = pool.kubelet or node_class.kubelet
-    return dict(sorted(kubelet.config.items())) if kubelet else {}
+    """Return the kubelet settings of the nodes, sorted, so that equal settings are equal text."""
+    return dict(sorted(choose_kubelet(node_class, pool).config.items()))

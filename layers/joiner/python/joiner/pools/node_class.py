@@ -10,6 +10,7 @@ from joiner.pools.node_pool import ClassKind, NodeClassRef
 
 ImageFamily = Literal["AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Windows2019", "Windows2022", "Windows2025"]
 InterfaceKind = Literal["interface", "efa-only"]
+IpFamily = Literal["ipv4", "ipv6"]
 EFA_ONLY: Final[InterfaceKind] = "efa-only"
 
 CLASS_API_VERSION: Mapping[ClassKind, str] = {
@@ -122,7 +123,10 @@ class PlacementGroupTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeClass:
-    """One class as declared; ``ami_family`` is None if it is not set (the cluster's version then decides)."""
+    """One class as declared; ``ami_family`` is None if it is not set (the cluster's version then decides).
+
+    ``ip_family`` is that of the cluster, in which all pods and services have addresses of one family.
+    """
 
     name: str
     kind: ClassKind = "EC2NodeClass"
@@ -147,6 +151,7 @@ class NodeClass:
     nested_virtualization: str | None = None
     ip_prefix_count: int = 0
     placement_group: PlacementGroupTerm | None = None
+    ip_family: IpFamily = "ipv4"
     uid: str = ""
     generation: int = 0
     resource_version: str = ""
@@ -155,10 +160,15 @@ class NodeClass:
 
     @property
     def limits_types(self) -> bool:
-        """Return whether the class sets something that not every instance type has."""
-        return bool(
+        """Return whether the class sets, or its cluster needs, something that not every instance type has."""
+        return self.in_ipv6_cluster or bool(
             self.network_interfaces or self.connection_tracking or self.nested_virtualization or self.ip_prefix_count
         )
+
+    @property
+    def in_ipv6_cluster(self) -> bool:
+        """Return whether the pods of the cluster have IPv6 addresses."""
+        return self.ip_family == "ipv6"
 
     @property
     def ref(self) -> NodeClassRef:

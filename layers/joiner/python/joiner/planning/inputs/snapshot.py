@@ -18,6 +18,7 @@ from joiner.planning.inputs.default_spreads import DefaultSpreads
 from joiner.planning.inputs.redaction import redact
 from joiner.planning.inputs.untried_pods import mark_untried_siblings
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool, Overlays, read_manifests, read_overlays
+from joiner.pools.node_class import IpFamily
 
 Manifest = Mapping[str, Any]
 Value = TypeVar("Value")
@@ -86,12 +87,13 @@ class Snapshot:
         assignments: Mapping[str, Mapping[str, int]] | None = None,
         in_flight: Collection[str] = (),
         default_spreads: Sequence[Manifest] = (),
+        ip_family: IpFamily = "ipv4",
     ) -> "Snapshot":
         """Parse the lists. ``in_flight`` are the names of claims with an open launch; launched claims are identified
         by their own conditions.
 
         ``default_spreads`` are the scheduler's default constraints, for pods that have none
-        (``joiner.planning.inputs.default_spreads``).
+        (``joiner.planning.inputs.default_spreads``). ``ip_family`` is that of the cluster.
         """
         problems: list[InvalidManifest] = []
         declared = read_manifests(
@@ -112,7 +114,7 @@ class Snapshot:
             nodes=_read_all(Node.from_kube, lists.get("nodes") or (), "Node", problems),
             daemon_sets=_as_they_run(daemons, pods),
             pools=declared.pools,
-            classes=declared.classes,
+            classes=tuple(replace(one, ip_family=ip_family) for one in declared.classes),
             claims=declared.claims,
             namespaces=_labels_by_namespace(lists),
             volumes=_read_volumes(lists, ephemeral),
