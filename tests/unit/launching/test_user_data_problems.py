@@ -14,6 +14,7 @@ from joiner.pools.node_class import ImageFamily
 from joiner_local.node_agent.node_config import read_node_config
 from tests.unit.launching.launch_scenario import CLUSTER, TEMPLATE, resolved
 
+CERTIFICATE = base64.b64encode(b"-----BEGIN CERTIFICATE-----\n").decode()
 SCRIPT = "#!/bin/bash\necho 'own'\n"
 CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
 BASE64_CONFIG = f"{NODE_CONFIG}\nContent-Transfer-Encoding: base64"
@@ -98,7 +99,7 @@ READABLE: Mapping[str, str] = {
 
 @pytest.mark.parametrize("user_data", READABLE.values(), ids=READABLE)
 def test_user_data_that_nodeadm_and_cloud_init_read_has_no_problem(user_data: str) -> None:
-    own = NodeSettings(CLUSTER, own=user_data)
+    own = NodeSettings(replace(CLUSTER, certificate_authority=CERTIFICATE), own=user_data)
 
     assert resolved(replace(TEMPLATE, ami_family="AL2023", user_data=user_data)).problems == ()
     assert read_node_config(IMAGE_FAMILIES["AL2023"].write_user_data(own).encode()).cluster == "prod"
