@@ -171,6 +171,25 @@ def test_with_static_pools_under_a_ceiling_a_plan_with_commitments_is_found() ->
     assert [one.offer.committed > 0 for one in found.nodes] == [True, True, True]
 
 
+@pytest.mark.parametrize(
+    ("amount", "sizes", "ceiling"),
+    [(270_000, [(4, "700m"), (4, "2600m")], 0.08), (370_000, [(3, "2600m"), (6, "1100m")], 0.14)],
+)
+def test_nodes_that_commitments_do_not_pay_in_the_end_keep_to_the_ceiling(
+    amount: int, sizes: list[tuple[int, str]], ceiling: float
+) -> None:
+    """The dollars of a savings plan pay for the smallest nodes first, and only for a part of the last one."""
+    rates = {name: round(1e6 * 0.7 * list_price(name, ZONES[0])) for name in CATALOGUE}
+    fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}
+    waiting = [one for at, (number, cpu) in enumerate(sizes) for one in pods(number, f"app-{at}", cpu=cpu)]
+    catalogue = replace(Catalogue.from_json(CATALOGUE), commitments=(Commitment("savings-plan", amount, rates),))
+    snapshot = Snapshot.from_lists(cluster(waiting, node_pool(requirements=[fields])))
+
+    found = plan(snapshot, catalogue, classes=CLASSES, ceilings=Ceilings(price_per_hour=ceiling))
+
+    assert found.nodes and found.price_per_hour <= ceiling
+
+
 def class_of(alias: str) -> Json:
     """Return a node class with the images of an alias."""
     return {

@@ -62,10 +62,16 @@ def search_with_commitments(
         clear_plan(state)
         _search_supplies_first(state, meter, seed)
         use.settle(state)
-        if score_plan(state, use.bill(state)).score >= before.score:
+        # A node that the search has paid by a commitment may now have its list price, above a ceiling of the cluster.
+        if _exceeds_ceilings(state) or score_plan(state, use.bill(state)).score >= before.score:
             clear_plan(state)
             restore_layout(state, before.layout)
     return SearchResult(min(prove_plan(state, meter), state.price), found.greedy)
+
+
+def _exceeds_ceilings(state: PlanState) -> bool:
+    nodes, price = state.left_of_ceilings
+    return (nodes is not None and nodes < 0) or (price is not None and price < -1e-9)
 
 
 def _search_supplies_first(state: PlanState, meter: Meter, seed: int) -> None:
