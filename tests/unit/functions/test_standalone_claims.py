@@ -250,6 +250,24 @@ def test_an_execution_that_stops_after_the_launch_keeps_the_instance(cluster: Si
     assert len(cluster.ec2.instances) == 1
 
 
+def test_a_claim_that_is_deleted_right_before_its_launch_stays_until_no_execution_can_launch_it(
+    cluster: SimulatedCluster,
+) -> None:
+    created(cluster.prepare())
+    cluster.stop_after = "record_node_claims"
+    swept(cluster, 1)
+    cluster.kube.delete(kinds.NODECLAIMS, "mine")
+
+    assert retire(cluster, ("mine", "deleted")).left_out == {"mine": "it may still be launched"}
+    assert retired(looked(cluster, 2, after=1)[0]) == []
+    assert [claim.name for claim in claims(cluster)] == ["mine"]
+
+    cluster.now += timedelta(minutes=5)  # the lease has expired, and nothing was launched
+    assert retired(looked(cluster, 3)[0]) == [("mine", "deleted")]
+    retire(cluster, ("mine", "deleted"), name="retire-2")
+    assert claims(cluster) == [] and cluster.ec2.instances == {}
+
+
 def test_a_claim_that_was_lost_is_rebuilt_from_its_node_and_not_launched_again(cluster: SimulatedCluster) -> None:
     created(cluster.prepare())
     swept(cluster, 1)

@@ -20,6 +20,7 @@ from joiner.lifecycle.retirement import (
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import find_over_budget
 from joiner.pools.retiring_nodes import find_retiring_nodes
+from joiner.pools.standalone_claims import may_be_launched_by_holder
 
 Manifest = Mapping[str, Any]
 
@@ -152,8 +153,9 @@ def find_needed_claims(
 
 def find_launching_claims(claims: Iterable[NodeClaim], launches: Iterable[str], lease: int) -> frozenset[str]:
     """Return the claims that may still be launched: those of open `launches`, and those that the holder of the `lease`
-    wrote (0 if no execution holds it)."""
-    written = {claim.name for claim in claims if lease and claim.lease >= lease and not claim.provider_id}
+    wrote or prepared (0 if no execution holds it)."""
+    waiting = [claim for claim in claims if lease and not claim.provider_id]
+    written = {claim.name for claim in waiting if claim.lease >= lease or may_be_launched_by_holder(claim)}
     return frozenset({*launches, *written})
 
 

@@ -29,6 +29,17 @@ def awaits_launch(claim: NodeClaim) -> bool:
     return not (written or claim.provider_id or claim.launched or claim.deleting)
 
 
+def may_be_launched_by_holder(claim: NodeClaim) -> bool:
+    """Return whether the execution that holds the lease, if there is one, may launch the claim at any moment, although
+    it may be deleted meanwhile: a standalone claim with the finalizer that a launch needs.
+
+    >>> mine = NodeClaim("mine", NodeClassRef("EC2NodeClass", "default"), finalizers=(names.TERMINATION_FINALIZER,))
+    >>> may_be_launched_by_holder(mine), may_be_launched_by_holder(replace(mine, finalizers=()))
+    (True, False)
+    """
+    return names.TERMINATION_FINALIZER in claim.finalizers and awaits_launch(replace(claim, deletion=None))
+
+
 def find_claims_to_launch(claims: Iterable[NodeClaim], launching: Collection[str]) -> list[NodeClaim]:
     """Return the standalone claims without a launch; `launching` names those whose launch has no result yet."""
     return [claim for claim in claims if awaits_launch(claim) and claim.name not in launching]

@@ -5,6 +5,7 @@ A claim that may still be launched is left out until its launch is recorded. Its
 
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
 from joiner.pools import NodeClaim
+from joiner.pools.standalone_claims import may_be_launched_by_holder
 
 
 def find_deleted_claims(survey: ClusterSurvey) -> list[DueRetirement]:
@@ -21,7 +22,8 @@ def find_deleted_claims(survey: ClusterSurvey) -> list[DueRetirement]:
 
 
 def _may_be_launched(claim: NodeClaim, survey: ClusterSurvey) -> bool:
-    return not claim.provider_id and (claim.name in survey.launching or claim.lease >= survey.lease > 0)
+    written = claim.lease >= survey.lease > 0 or (survey.planning and may_be_launched_by_holder(claim))
+    return not claim.provider_id and (claim.name in survey.launching or written)
 
 
 DELETED = RetirementCheck("deleted", find_deleted_claims)
