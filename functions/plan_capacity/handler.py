@@ -66,7 +66,7 @@ class CapacityPlanning:
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         marks = self._ledger.unavailable(int(now.timestamp()))
         short = [mark.offering for mark in marks]
-        world = with_claim_pools(documents.get_snapshot(self._store, snapshot))
+        world = with_claim_pools(documents.get_snapshot(self._store, snapshot), task.lease_number)
         world = replace(world, pools=apply_schedules(world.pools, now))
         made = self._planner.plan(
             world,

@@ -48,7 +48,7 @@ from joiner.lifecycle.planning_back_off import replicas_key
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Plan, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
-from joiner.planning.inputs.claim_pools import with_claim_pools
+from joiner.planning.inputs.claim_pools import count_left_out, with_claim_pools
 from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass
 from joiner.reporting import plan_events as reporting
 from joiner.reporting.events import Event
@@ -88,7 +88,7 @@ class ClaimRecording:
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         kept = KeptSnapshot.read(self._store, keys["snapshot"])
-        world = with_claim_pools(kept.world)
+        world = with_claim_pools(kept.world, task.lease_number)
         classes = documents.get_node_classes(self._store, keys["classes"])
         plan = documents.get_plan(self._store, keys["plan"])
         planned = list_intents(plan, world, classes, task)
@@ -122,7 +122,7 @@ class ClaimRecording:
             "launches": key,
             "groups": list(range(len(opened) + len(launches))),
             "claims": len(written),
-            "postponed": selection.postponed + len(writer.left),
+            "postponed": selection.postponed + len(writer.left) + _count_postponed_claims(kept.world, written),
             "events": documents.put_events(self._store, task, "planned", events),
         }
 
@@ -260,6 +260,12 @@ class _Selection:
     wanted: Sequence[ClaimIntent]
     refused: Sequence[tuple[ClaimIntent, RefusedClaim]]
     postponed: int
+
+
+def _count_postponed_claims(world: Snapshot, written: Sequence[ClaimIntent]) -> int:
+    """Return how many standalone claims wait for a plan that takes them. If this one launches none, the sweep's next
+    execution takes others."""
+    return count_left_out(world) if any(not intent.claim.lease for intent in written) else 0
 
 
 def _on_pods(plan: Plan, kept: KeptSnapshot, written: Sequence[ClaimIntent], task: Task) -> list[Event]:

@@ -76,7 +76,7 @@ class NodeClassResolver:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         ceilings = self._ceilings.with_own(task.cluster.subnets, task.cluster.security_group)
         world = KeptSnapshot.read(self._store, snapshot).world
-        named = {pool.class_ref for pool in with_claim_pools(world).pools}
+        named = {pool.class_ref for pool in with_claim_pools(world, task.lease_number).pools}
         present = [each for each in world.classes if not each.deleting]
         wanted = [each for each in present if each.ref in named]
         others = [each for each in present if every and each.ref not in named]

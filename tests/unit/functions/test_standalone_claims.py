@@ -8,6 +8,7 @@ import pytest
 from joiner import names
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.payload import Execution, Task
+from joiner.planning.inputs.claim_pools import CLAIMS_OF_A_PLAN
 from joiner.pools import NodeClaim
 from tests.unit.functions.function_loading import load
 from tests.unit.functions.retire import retire
@@ -206,6 +207,17 @@ def test_a_claim_with_a_mistake_names_field_value_and_remedy(
     assert (status, reason) == ("False", "ValidationFailed")
     assert found.startswith(message)
     assert cluster.ec2.instances == {}
+
+
+def test_more_claims_than_one_plan_takes_are_launched_by_one_execution(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    for number in range(CLAIMS_OF_A_PLAN + 2):
+        created(cluster, f"mine-{number}")
+
+    swept(cluster, 1)
+
+    assert {claim.initialized for claim in claims(cluster)} == {True}
+    assert len(cluster.ec2.instances) == CLAIMS_OF_A_PLAN + 2
 
 
 def test_a_claim_of_a_class_that_is_not_there_names_it(cluster: SimulatedCluster) -> None:

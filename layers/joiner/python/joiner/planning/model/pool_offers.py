@@ -1,6 +1,8 @@
 """The offers of every pool: what it can launch, in which variants, or why nothing."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import names_burstable_types
@@ -14,6 +16,9 @@ from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.pool_variants import compile_variants
 from joiner.planning.model.volume_constraints import attachable_by_type
 from joiner.pools import NodePool, ResolvedNodeClass
+
+OF_A_CLAIM: Final = "a standalone claim"
+"""Claims that differ in their names and annotations only have the same offers, which are compiled once."""
 
 
 def compile_pool_offers(
@@ -54,7 +59,8 @@ def _offers_of(
     closed = _closed(pool, snapshot, resolved)
     if closed or resolved is None:
         return PoolOffers(pool, node_class, closed=closed)
-    offer_set = compile_offers(pool, node_class, resolved, inputs, cache)
+    alike = replace(pool, claim=OF_A_CLAIM, annotations={}) if pool.claim else pool
+    offer_set = compile_offers(alike, node_class, resolved, inputs, cache)
     variants = compile_variants(pool, offer_set, inputs.groups)
     if pool.replicas is not None:
         made = PoolOffers(pool, node_class, offer_set, variants)

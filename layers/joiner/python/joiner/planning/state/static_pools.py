@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from joiner import names
-from joiner.planning.model.node_offers import OfferChoice, PoolOffers, meets_min_values
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
 from joiner.planning.model.pod_groups import PodGroup, PodGroups
 from joiner.planning.plan_policies import Ceilings
 from joiner.planning.state.existing_nodes import ExistingCapacity
@@ -40,7 +40,7 @@ def missing_static_nodes(
         if pool_offers.fixed is None or pool.replicas is None:
             short.extend(_lacking(pool, 1, pool_offers.closed) if pool.claim else ())
             continue
-        offers = sorted(pool_offers.fixed.launchable, key=lambda one: (one.offer, one.index))
+        offers = pool_offers.fixed.offer_set.derived(_sort_by_price)
         allowed, wanted = _missing(pool, pool.replicas, existing)
         why = "its limits.nodes allows no more nodes: raise it, or lower replicas" if allowed < wanted else ""
         if pool.claim and strict and not meets_min_values(offers, pool.min_values):
@@ -64,6 +64,10 @@ def missing_static_nodes(
         if lacking := wanted - (len(found) - before):
             short.extend(_lacking(pool, lacking, why))
     return found, tuple(short)
+
+
+def _sort_by_price(offers: OfferSet) -> list[NodeOffer]:
+    return sorted(offers.launchable, key=lambda one: (one.offer, one.index))
 
 
 def _exceed(ceilings: Ceilings, nodes: int, price_per_hour: float) -> bool:
