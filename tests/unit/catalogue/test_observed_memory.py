@@ -44,11 +44,20 @@ def test_a_node_without_capacity_is_no_observation() -> None:
 
 def test_an_observation_counts_for_sixty_days_after_the_last_node() -> None:
     first = note_observed_memory({}, {TYPE: {"ami-1": 15 * GIB}}, NOON)
-    again = note_observed_memory(first, {TYPE: {"ami-1": 16 * GIB}}, NOON + timedelta(days=30))
+    again = note_observed_memory(first, {TYPE: {"ami-1": 15 * GIB}}, NOON + timedelta(days=30))
 
     assert valid_memory(again, NOON + timedelta(days=89)) == {TYPE: {"ami-1": 15 * GIB}}
     assert valid_memory(again, NOON + timedelta(days=90)) == {}
     assert note_observed_memory(again, {}, NOON + timedelta(days=90)) == {}
+
+
+def test_nodes_with_more_memory_do_not_prolong_a_report_of_less() -> None:
+    found = note_observed_memory({}, {TYPE: {"ami-1": 9 * GIB}}, NOON)
+    for day in range(1, 61):
+        found = note_observed_memory(found, {TYPE: {"ami-1": 15 * GIB}}, NOON + timedelta(days=day))
+    after = note_observed_memory(found, {TYPE: {"ami-1": 15 * GIB}}, NOON + timedelta(days=60, minutes=1))
+
+    assert valid_memory(after, NOON + timedelta(days=61)) == {TYPE: {"ami-1": 15 * GIB}}
 
 
 def test_nothing_is_written_while_the_same_nodes_run_for_less_than_a_day() -> None:
@@ -87,4 +96,5 @@ def test_capacity_and_allocatable_change_by_the_same_amount() -> None:
     )
     assert known.with_memory(None) is known
     assert known.with_memory(8 * GIB + 1) is known, "a node cannot have more than its type"
+    assert known.with_memory(1) is known, "a node that reports almost nothing does not close its type"
     assert InstanceType.from_json("m5.large", more.to_json()) == more

@@ -16,6 +16,10 @@ from joiner.cluster import Resources
 from joiner.cluster.resources import MEMORY
 
 COMMITMENTS: Final = "commitments"
+LEAST_SHARE_OF_MEMORY: Final = 0.5
+"""The share of its estimated memory that a node has at least: a kubelet writes what it likes into its own Node, and a
+wrong number must not keep all pods from a type."""
+
 INSTANCE_MEMORY: Final = "karpenter.k8s.aws/instance-memory"
 
 
@@ -131,10 +135,12 @@ class InstanceType:
     def with_memory(self, size: int | None) -> "InstanceType":
         """Return the type with this memory in bytes, which nodes of it reported; itself for None.
 
-        A size above the whole memory that EC2 describes does not count.
+        A size above the whole memory that EC2 describes, or below half of the estimate, does not count.
         """
         estimate = self.capacity.get(MEMORY, 0)
-        if size is None or size == estimate or size > self._described_memory():
+        if size is None or size == estimate:
+            return self
+        if size > self._described_memory() or size < estimate * LEAST_SHARE_OF_MEMORY:
             return self
         left = max(self.allocatable.get(MEMORY, 0) + size - estimate, 0)
         return replace(

@@ -2,7 +2,7 @@
 
 EC2 describes the memory of an instance type, of which firmware, hypervisor and kernel keep a part that depends on type
 and image. Until a node of both has joined, plans reckon with the share of the settings. Then they use the least memory
-that any such node has reported. Source: Karpenter, aws provider ``pkg/providers/instancetype`` (discovered capacity).
+that any such node has reported; ``InstanceType.with_memory`` has the limits of what it believes. Source: Karpenter, aws provider ``pkg/providers/instancetype`` (discovered capacity).
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,15 +15,16 @@ from joiner.cluster.resources import MEMORY
 from joiner.pools import NodeClaim
 
 KEPT: Final = timedelta(days=60)
-"""How long an observation counts after the last node of its type and image was seen."""
+"""How long an observation counts after the last node with no more memory was seen: nodes with more do not prolong it, so
+that a wrong report ends, as in Karpenter."""
 RENEWED: Final = timedelta(days=1)
 """The age after which the time of an observation is written again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedMemory:
-    """The least memory in bytes that nodes of one type and image reported; ``at`` is when the last one was seen (epoch
-    seconds, exact to a day)."""
+    """The least memory in bytes that nodes of one type and image reported; ``at`` is when the last node with so little
+    was seen (epoch seconds, exact to a day)."""
 
     size: int
     at: int
@@ -65,8 +66,9 @@ def note_observed_memory(
         of_type = after.setdefault(name, {})
         for image, size in sizes.items():
             known = of_type.get(image)
-            if known is None or size < known.size or at - known.at >= RENEWED.total_seconds():
-                of_type[image] = ObservedMemory(min(size, known.size) if known else size, at)
+            again = known is not None and size == known.size and at - known.at >= RENEWED.total_seconds()
+            if known is None or size < known.size or again:
+                of_type[image] = ObservedMemory(size, at)
     valid = {name: _not_expired(of_type, at) for name, of_type in after.items()}
     return {name: of_type for name, of_type in valid.items() if of_type}
 
