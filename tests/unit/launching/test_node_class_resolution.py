@@ -73,14 +73,15 @@ def test_a_zone_without_a_free_address_is_not_offered_and_is_reported() -> None:
     ]
 
 
-def test_a_class_without_a_free_address_is_not_ready() -> None:
+def test_a_class_without_a_free_address_stays_ready_so_that_its_empty_nodes_leave() -> None:
     there = resolved(subnets=with_addresses(dict.fromkeys(("subnet-a1", "subnet-a2", "subnet-b1", "subnet-c1"), 0)))
 
-    assert (there.ready, there.zones) == (False, frozenset())
+    assert (there.ready, there.zones) == (True, frozenset())
     assert addresses(there.problems) == [
         (
-            "error",
-            "spec.subnetSelector: the subnets have no free address: use larger or more subnets, or release addresses",
+            "warning",
+            "spec.subnetSelector: the subnets have no free address, so no node is launched: use larger or more "
+            "subnets, or release addresses",
         )
     ]
 

@@ -82,6 +82,17 @@ def test_a_plan_launches_no_node_in_a_zone_whose_subnets_are_full() -> None:
     assert {node.zone for node in made.nodes} == {ZONES[1]}  # the types are sold in two zones
 
 
+def test_pods_of_a_class_whose_subnets_are_full_name_the_subnets() -> None:
+    subnets = tuple(Subnet(f"subnet-{zone}", zone, free_ips=0) for zone in ZONES)
+    classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
+    lists: dict[str, list[Any]] = {"pods": pods(1), "nodepools": [node_pool(requirements=[ON_DEMAND])]}
+
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(ANOTHER), classes=classes)
+
+    (reason,) = made.pending[0].reasons
+    assert "no subnet of its class EC2NodeClass/default has a free address: use larger or more subnets" in str(reason)
+
+
 def test_full_subnets_and_limits_that_are_nearly_reached_are_reported() -> None:
     subnets = tuple(Subnet(f"subnet-{zone}", zone, free_ips=3 if zone == ZONES[0] else 500) for zone in ZONES)
     classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}

@@ -2,7 +2,8 @@
 
 EC2 describes the memory of an instance type, of which firmware, hypervisor and kernel keep a part that depends on type
 and image. Until a node of both has joined, plans reckon with the share of the settings. Then they use the least memory
-that any such node has reported; ``InstanceType.with_memory`` has the limits of what it believes. Source: Karpenter, aws provider ``pkg/providers/instancetype`` (discovered capacity).
+that any such node has reported, within the limits of ``InstanceType.with_memory``. Source: Karpenter, aws provider
+``pkg/providers/instancetype`` (discovered capacity).
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,8 +16,8 @@ from joiner.cluster.resources import MEMORY
 from joiner.pools import NodeClaim
 
 KEPT: Final = timedelta(days=60)
-"""How long an observation counts after the last node with no more memory was seen: nodes with more do not prolong it, so
-that a wrong report ends, as in Karpenter."""
+"""How long an observation counts after the last node with no more memory was seen: nodes with more do not prolong it,
+so that a wrong report ends, as in Karpenter."""
 RENEWED: Final = timedelta(days=1)
 """The age after which the time of an observation is written again."""
 

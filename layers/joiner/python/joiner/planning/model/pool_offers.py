@@ -77,11 +77,20 @@ def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | No
         return snapshot.closed_pools[pool.key]
     if resolved is None:
         return _unresolved(pool, snapshot)
-    if not resolved.ready:
-        wrong = next(problem for problem in resolved.problems if problem.severity == "error")
-        return f"its class {pool.class_ref.key} is not ready: {wrong.message}"
+    if unusable := _unusable(resolved):
+        return unusable
     if keys := pool.requirements.contradictions():
         return f"its requirements exclude each other on {', '.join(keys)}"
+    return ""
+
+
+def _unusable(resolved: ResolvedNodeClass) -> str:
+    """Return why no node can be launched from a class that was resolved; empty if one can."""
+    if not resolved.ready:
+        wrong = next(problem for problem in resolved.problems if problem.severity == "error")
+        return f"its class {resolved.key} is not ready: {wrong.message}"
+    if resolved.subnets and not resolved.zones:
+        return f"no subnet of its class {resolved.key} has a free address: use larger or more subnets"
     return ""
 
 
