@@ -10,6 +10,7 @@ One invocation launches several groups at a time. They wait for EC2 together, an
 """
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from threading import Event
@@ -38,6 +39,11 @@ logger = Logger()
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
 
 CODES_SHOWN: Final = 5  # the results of all groups of a pass are one result of a Map, limited to 256 KiB
+
+
+TRIED_AGAIN_WITHIN: Final = 15.0
+"""Seconds after which a failed group is left to the next round. EC2 may take the 40 seconds of the client's timeout for
+the second try, too, and the function has a minute."""
 
 
 class Launcher:
@@ -185,16 +191,22 @@ class Launcher:
             logger.error("the launch failed", code=failure.code, reason=failure.message, remedy=failure.remedy)
 
 
-def launch_groups(launch: Callable[[int], Mapping[str, Any]], indexes: Sequence[int]) -> dict[str, Any]:
+def launch_groups(
+    launch: Callable[[int], Mapping[str, Any]],
+    indexes: Sequence[int],
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Any]:
     """Launch groups at the same time; `launch` launches one. Return ``{"launched", "short", "failed", "notLaunched",
     "errors"}``: sums of their answers, and the number of groups whose launch failed.
 
-    If only some fail, they are tried once more: each launch that has an outcome is kept. If all fail, or if the lease
-    is lost, the first error is raised.
+    If only some fail, they are tried once more, if the function has time for that: each launch that has an outcome is
+    kept. If all fail, or if the lease is lost, the first error is raised.
     """
+    began = clock()
     answers = dict(call_each(indexes, launch, Exception))
     failures = _failures(answers.values())
-    if 0 < len(failures) < len(indexes) and not any(isinstance(each, LeaseLost) for each in failures):
+    some = 0 < len(failures) < len(indexes) and not any(isinstance(each, LeaseLost) for each in failures)
+    if some and clock() - began < TRIED_AGAIN_WITHIN:
         answers |= call_each([index for index in indexes if isinstance(answers[index], Exception)], launch, Exception)
         failures = _failures(answers.values())
     lost = [each for each in failures if isinstance(each, LeaseLost)]

@@ -75,6 +75,16 @@ def test_a_group_that_fails_twice_is_counted_and_the_others_are_kept() -> None:
     assert groups.tries == {0: 1, 1: 2, 2: 1}
 
 
+def test_a_group_that_failed_late_is_left_to_the_next_round() -> None:
+    """A second try of a launch that EC2 does not answer would outlast the function."""
+    groups, times = Groups((LAUNCHED,), (TimeoutError("no answer"), LAUNCHED)), iter([100.0, 142.0])
+
+    answer = launch_groups(groups.launch, range(2), lambda: next(times))
+
+    assert (answer["launched"], answer["notLaunched"]) == (2, 1)
+    assert groups.tries == {0: 1, 1: 1}
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_function_fails_if_all_groups_fail(count: int) -> None:
     groups = Groups(*((TimeoutError("no answer"),) for _ in range(count)))

@@ -116,9 +116,9 @@ class PodExchange:
             current, idle = made, 0 if made < best else idle + 1
             if made < best:
                 best, layout = made, self._layout()
-        clear_plan(self._state)
-        restore_layout(self._state, layout)  # the last trials may have moved pods without placing more
         if best < first:
+            clear_plan(self._state)
+            restore_layout(self._state, layout)
             self._shrink()
         return best < first
 
