@@ -1,6 +1,7 @@
 """Which pods are bound to a node while it is closed, and which are left to the scheduler."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,6 +50,20 @@ def test_a_slot_is_for_any_pod_of_the_class_the_oldest_first() -> None:
     pods = [pod("new", created="2026-11-21T11:59:30Z"), pod("old"), pod("other", cpu="500m")]
 
     assert bound(node(), {pods[0].class_key: 1}, pods) == ["old"]
+
+
+def test_equal_pods_of_two_workloads_share_the_nodes() -> None:
+    pods = [replace(pod(f"{name}-{number}", cpu="100m"), owner_name=name) for name in ("a", "b") for number in range(4)]
+    targets = [node("node-1"), node("node-2")]
+
+    placements = choose_bindings(
+        [(target, {pods[0].class_key: 4}) for target in targets],
+        BindingInput({each.name: each for each in targets}, pods),
+    )
+
+    for target in targets:
+        names = [binding.pod[0] for binding in placements[target.name].bindings]
+        assert sorted(names) == ["a", "a", "b", "b"]
 
 
 def test_a_pod_that_the_scheduler_has_not_tried_yet_may_take_a_slot() -> None:

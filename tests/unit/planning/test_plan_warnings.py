@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from joiner.catalogue import Catalogue
 from joiner.planning import PlanTolerances, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
-from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, node_pool, pods
+from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, node, node_pool, pods
 
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 IN_ONE_ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [ZONES[0]]}
@@ -37,21 +39,75 @@ def test_a_plan_that_is_spread_and_may_choose_has_no_warnings() -> None:
     assert warnings({"pods": owned(6, cpu="3"), "nodepools": [node_pool(requirements=[ON_DEMAND])]}, ANOTHER) == ()
 
 
-def test_one_zone_one_type_and_a_workload_in_one_zone_are_reported() -> None:
+def test_one_zone_and_one_type_are_reported() -> None:
     pool = node_pool(requirements=[ON_DEMAND, IN_ONE_ZONE])
 
     assert warnings({"pods": owned(5, cpu="3"), "nodepools": [pool]}, ONLY) == (
         f"all 5 new nodes are in the zone {ZONES[0]}",
         "all 5 new nodes can only be of the type only: if EC2 has no capacity for it, their pods stay pending; allow "
         "more types in the pool",
-        f"5 of the 5 pods of ReplicaSet default/web are in the zone {ZONES[0]}",
     )
 
 
 def test_a_workload_on_one_node_is_reported() -> None:
     lists: dict[str, list[Any]] = {"pods": owned(4, cpu="500m"), "nodepools": [node_pool(requirements=[ON_DEMAND])]}
 
-    assert warnings(lists, ANOTHER) == ("4 of the 4 pods of ReplicaSet default/web are on one new node, default-1",)
+    assert warnings(lists, ANOTHER) == ("4 of the 4 pods of default/web are on one new node, default-1",)
+
+
+def test_also_both_pods_of_a_pair_on_one_node_are_reported() -> None:
+    lists: dict[str, list[Any]] = {"pods": owned(2, cpu="500m"), "nodepools": [node_pool(requirements=[ON_DEMAND])]}
+
+    assert warnings(lists, ANOTHER) == ("2 of the 2 pods of default/web are on one new node, default-1",)
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/hostname", "topology.kubernetes.io/zone"])
+def test_a_workload_that_asks_to_be_together_is_not_reported(key: str) -> None:
+    beside = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [beside]}}
+    cpu = "500m" if key == "kubernetes.io/hostname" else "3"
+    lists: dict[str, list[Any]] = {
+        "pods": owned(4, cpu=cpu, labels={"app": "web"}, affinity=affinity),
+        "nodepools": [node_pool(requirements=[ON_DEMAND])],
+    }
+
+    assert warnings(lists, ANOTHER) == ()
+
+
+def test_a_workload_that_selects_a_zone_is_not_reported() -> None:
+    there = {"topology.kubernetes.io/zone": ZONES[0]}
+    lists: dict[str, list[Any]] = {
+        "pods": [*owned(4, cpu="3", nodeSelector=there), *owned(4, "other", cpu="3")],
+        "nodepools": [node_pool(requirements=[ON_DEMAND])],
+    }
+
+    assert warnings({**lists, "pods": lists["pods"][:4]}, ANOTHER) == ()
+    assert warnings(lists, ANOTHER) == ()
+
+
+def test_the_pods_that_run_in_a_zone_count() -> None:
+    running = [
+        {**each, "spec": {**each["spec"], "nodeName": where}, "status": {"phase": "Running"}}
+        for each, where in zip(owned(4, cpu="1"), ["near", "near", "near", "far"], strict=True)
+    ]
+    new = [
+        {**each, "metadata": {**each["metadata"], "name": f"new-{number}"}}
+        for number, each in enumerate(owned(2, cpu="3"))
+    ]
+    elsewhere = owned(2, "other", cpu="3", nodeSelector={"topology.kubernetes.io/zone": ZONES[1]})
+    cheap = [
+        {**each, "pricePerHour": each["pricePerHour"] * (1 if each["zone"] == ZONES[0] else 2)}
+        for each in ONLY["only"]["offerings"]
+    ]
+    lists: dict[str, list[Any]] = {
+        "pods": [*running, *new, *elsewhere],
+        "nodes": [node("near", cpu=3), node("far", zone=ZONES[1], cpu=1)],
+        "nodepools": [node_pool(requirements=[ON_DEMAND])],
+    }
+
+    types = {name: {**each, "offerings": cheap} for name, each in ANOTHER.items()}
+
+    assert warnings(lists, types) == (f"5 of the 6 pods of default/web are in the zone {ZONES[0]}",)
 
 
 def test_burstable_types_are_reported_if_pods_request_more_than_they_sustain() -> None:

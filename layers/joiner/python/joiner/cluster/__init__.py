@@ -22,6 +22,7 @@ from joiner.cluster.pods import Pod
 from joiner.cluster.requirements import Requirement, Requirements
 from joiner.cluster.resources import Resources, sum_resources
 from joiner.cluster.taints import Taint, Toleration, find_untolerated
+from joiner.cluster.workload_order import mix_workloads
 
 __all__ = [
     "ABSENT",
@@ -53,5 +54,6 @@ __all__ = [
     "VolumeUnusable",
     "Volumes",
     "find_untolerated",
+    "mix_workloads",
     "sum_resources",
 ]

@@ -1,8 +1,9 @@
 """Choose which pods to bind to a node while it is filling, so that the pods run as planned.
 
 The node's own daemon pods that the filling taint kept out come first, then pods of the classes that are assigned to its
-claim, highest priority first. A slot is for a class, not for a pod: any pending pod of the class may take it. The API
-server checks nothing at a binding, so everything is checked here against the node as it is now.
+claim, highest priority first. A slot is for a class, not for a pod: any pending pod of the class may take it, and each
+node gets about the same share of each workload. The API server checks nothing at a binding, so everything is checked
+here against the node as it is now.
 
 Only pods whose rules can be checked exactly while the node is closed are bound: resources, selectors, tolerations, host
 ports, rules about this host, and zone spread if the live skew allows. All others are left to the scheduler once the
@@ -15,7 +16,16 @@ from datetime import datetime
 from typing import Final
 
 from joiner import names
-from joiner.cluster import HostPort, Node, Pod, PodAffinityTerm, Resources, TopologySpreadConstraint, sum_resources
+from joiner.cluster import (
+    HostPort,
+    Node,
+    Pod,
+    PodAffinityTerm,
+    Resources,
+    TopologySpreadConstraint,
+    mix_workloads,
+    sum_resources,
+)
 from joiner.lifecycle.initialization import LINGERING
 from joiner.pools.timestamps import parse_timestamp
 
@@ -98,10 +108,11 @@ class BindingState:
         self.with_anti_affinity = [pod for pod in self.bound if pod.constraints.anti_affinity]
         waiting = sorted((pod for pod in world.pods if _waits(pod)), key=lambda pod: (pod.created, pod.key))
         self.daemons = {pod.key: pod for pod in waiting if pod.owner_kind == "DaemonSet" and pod.constraints.terms}
-        self._waiting: dict[str, dict[str, Pod]] = {}
+        classes: dict[str, list[Pod]] = {}
         for pod in waiting:
             if not pod.stays_with_node:
-                self._waiting.setdefault(pod.class_key, {})[pod.key] = pod
+                classes.setdefault(pod.class_key, []).append(pod)
+        self._waiting = {key: {pod.key: pod for pod in mix_workloads(pods)} for key, pods in classes.items()}
         self._here: dict[str, list[Pod]] = {}
         for pod in self.bound:
             self._here.setdefault(pod.node_name, []).append(pod)
@@ -112,7 +123,7 @@ class BindingState:
         return self._here.get(node, [])
 
     def waiting(self, class_key: str) -> list[Pod]:
-        """Return the pods of a class that have no node, oldest first."""
+        """Return the pods of a class that have no node, each workload's oldest first."""
         return list(self._waiting.get(class_key, {}).values())
 
     def spread_counts(self, pod: Pod, position: int) -> "SpreadCounts":
@@ -283,7 +294,8 @@ def _waiting_daemons(node: Node, state: BindingState) -> list[Pod]:
 
 
 def _by_priority(wanted: Mapping[str, int], state: BindingState) -> list[tuple[str, int, list[Pod]]]:
-    """Return each class with its open slots and its pending pods, oldest first; classes of higher priority first."""
+    """Return each class with its open slots and its pending pods, each workload's oldest first; classes of higher
+    priority first."""
     classes = [(key, count, state.waiting(key)) for key, count in wanted.items()]
     return sorted(classes, key=lambda each: (-each[2][0].priority if each[2] else 0, each[0]))
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.cluster.quantities import format_amount
+from joiner.planning.plan_simplification import UNCHANGED, Simplification
 from joiner.pools import InvalidManifest
 from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 from joiner.pools.capacity_reservations import PRICE_SHARE
@@ -263,32 +264,6 @@ class PendingPod:
 PRICE_PARTS: Final = ("instance", "volumes", "address", "running")
 
 
-@dataclass(frozen=True, slots=True)
-class Simplification:
-    """What the last step of planning changed: how many nodes and instance types fewer the plan has, how many nodes it
-    moved to other zones, and what all of that costs in $/h."""
-
-    nodes: int = 0
-    types: int = 0
-    moved: int = 0
-    price_per_hour: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form of the value."""
-        return {
-            "fewerNodes": self.nodes,
-            "fewerTypes": self.types,
-            "nodesMovedToOtherZones": self.moved,
-            "pricePerHour": self.price_per_hour,
-        }
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> "Simplification":
-        """Read the JSON form of the value, as `to_json` returns it."""
-        return cls(fields["fewerNodes"], fields["fewerTypes"], fields["nodesMovedToOtherZones"], fields["pricePerHour"])
-
-
-UNCHANGED: Final = Simplification()
 OPTIMAL_GAP: Final = 1e-6
 """A gap up to this is within the numerical error of the bound: the plan is optimal."""
 

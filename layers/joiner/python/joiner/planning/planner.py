@@ -25,8 +25,9 @@ from joiner.planning.model.usable_overlays import drop_conflicts
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
-from joiner.planning.plan import UNCHANGED, Plan, Simplification
+from joiner.planning.plan import Plan
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS, Ceilings, PlanPolicies, PlanTolerances
+from joiner.planning.plan_simplification import UNCHANGED, Simplification
 from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
@@ -134,7 +135,7 @@ class Planner:
             seconds=meter.seconds,
             problems=(*made.problems, *_find_problems(state, snapshot, catalogue, classes)),
             simplified=simplified,
-            warnings=(*mixes, *(find_warnings(state, made.nodes, snapshot, classes) if tolerances else ())),
+            warnings=(*mixes, *(find_warnings(state, made, snapshot, classes) if tolerances else ())),
         )
 
 

@@ -233,6 +233,16 @@ class OfferChoice:
         """Return one label of its nodes; this includes the labels that the pool leaves open."""
         return self.variant.labels.get(key) or self.one.label(key)
 
+    def with_offer(self, one: NodeOffer) -> "OfferChoice":
+        """Return the choice of another offer of the same pool, for the groups that may use both."""
+        groups, left = 0, self.groups
+        while left:
+            lowest = left & -left
+            if self.variant.bits[lowest.bit_length() - 1] >> one.index & 1:
+                groups |= lowest
+            left ^= lowest
+        return OfferChoice(self.pool_offers, self.variant, one, groups)
+
 
 def pool_labels(pool: NodePool) -> dict[str, str]:
     """Return the labels of every node of the pool, for all instance types."""

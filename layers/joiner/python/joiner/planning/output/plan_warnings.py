@@ -1,44 +1,49 @@
 """What an operator would object to in a plan: little spread, a single type, burstable types, many nodes, full subnets,
 and limits that are nearly reached. A warning changes nothing in the plan."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from joiner import names
 from joiner.catalogue.burstable_types import sustained_millicores
 from joiner.cluster import Pod, Resources
 from joiner.planning.inputs.snapshot import Snapshot
-from joiner.planning.plan import PlannedNode
+from joiner.planning.output.workload_concentration import asks_for_one, find_concentrated_workloads
+from joiner.planning.plan import Plan, PlannedNode
 from joiner.planning.state.plan_state import PlanState
 from joiner.pools import NodePool, ResolvedNodeClass
 
 MANY_NODES: Final = 100
 LEAST_NODES_OF_ONE_TYPE: Final = 4
-LEAST_PODS: Final = 4
-"""A smaller workload is not reported for being on one node or in one zone."""
 NEARLY_REACHED: Final = 0.9
-MOST_WORKLOADS: Final = 5
 
 
 def find_warnings(
-    state: PlanState, nodes: Sequence[PlannedNode], snapshot: Snapshot, classes: Mapping[str, ResolvedNodeClass]
+    state: PlanState, made: Plan, snapshot: Snapshot, classes: Mapping[str, ResolvedNodeClass]
 ) -> tuple[str, ...]:
     """Return the warnings about the new nodes of a plan, as sentences."""
+    nodes = made.nodes
     if not nodes:
         return ()
+    placed = {pod: node.node for node in made.existing for pod in node.pods}
     return (
-        *_zones(nodes, state),
+        *_zones(nodes, state, snapshot.pods),
         *_types(nodes),
         *_burstable(nodes),
         *_number(nodes),
-        *_workloads(nodes, snapshot.pods),
+        *find_concentrated_workloads(nodes, placed, snapshot),
         *_addresses(nodes, {pool.key: pool for pool in snapshot.pools}, classes),
         *_limits(state, {node.pool for node in nodes}),
     )
 
 
-def _zones(nodes: Sequence[PlannedNode], state: PlanState) -> Iterator[str]:
+def _zones(nodes: Sequence[PlannedNode], state: PlanState, pods: Iterable[Pod]) -> Iterator[str]:
+    """Yield that all nodes are in one zone, unless all of their pods ask for one."""
     zones = {node.zone for node in nodes}
+    planned = {pod for node in nodes for pod in node.pods}
+    if all(asks_for_one(pod, names.ZONE) for pod in pods if pod.key in planned):
+        return
     open_to = {one.offering.zone for pool_offers in state.offered_pools for one in pool_offers.launchable}
     if len(zones) == 1 and len(nodes) > 1:
         why = "; other zones cost more, or rules of the pods exclude them" if len(open_to) > 1 else ""
@@ -71,36 +76,6 @@ def _burstable(nodes: Sequence[PlannedNode]) -> Iterator[str]:
 def _number(nodes: Sequence[PlannedNode]) -> Iterator[str]:
     if len(nodes) >= MANY_NODES:
         yield f"the plan launches {len(nodes)} nodes; larger instance types would need fewer"
-
-
-def _workloads(nodes: Sequence[PlannedNode], pods: Iterable[Pod]) -> Iterator[str]:
-    """Yield the workloads of which more than half of the pods are on one new node, or else in one of several zones."""
-    where = {pod: node for node in nodes for pod in node.pods}
-    everywhere: Counter[tuple[str, str, str]] = Counter()
-    by_node: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-    by_zone: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-    for pod in pods:
-        if not pod.owner_name or pod.terminal:
-            continue
-        workload = (pod.namespace, pod.owner_kind, pod.owner_name)
-        everywhere[workload] += 1
-        if pod.key in where:
-            by_node[workload][where[pod.key].name] += 1
-            by_zone[workload][where[pod.key].zone] += 1
-    found = []
-    for workload, number in sorted(everywhere.items()):
-        if number < LEAST_PODS or workload not in by_node:
-            continue
-        name = f"{workload[1]} {workload[0]}/{workload[2]}"
-        node, on_node = by_node[workload].most_common(1)[0]
-        zone, in_zone = by_zone[workload].most_common(1)[0]
-        if on_node * 2 > number:
-            found.append(f"{on_node} of the {number} pods of {name} are on one new node, {node}")
-        elif in_zone * 2 > number:
-            found.append(f"{in_zone} of the {number} pods of {name} are in the zone {zone}")
-    yield from found[:MOST_WORKLOADS]
-    if len(found) > MOST_WORKLOADS:
-        yield f"so are the pods of {len(found) - MOST_WORKLOADS} other workloads, on one node or in one zone"
 
 
 def _addresses(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from joiner import names
-from joiner.cluster import Requirement, Requirements, Resources, ValueSet
+from joiner.cluster import Requirement, Requirements, Resources, ValueSet, mix_workloads
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import OfferChoice
@@ -73,11 +73,18 @@ def _kind(choice: OfferChoice) -> tuple[object, ...]:
     return (-pool.weight, pool.key, choice.one.offer, sorted(choice.variant.labels.items()))
 
 
+def _in_turn(group: PodGroup, left: int) -> list[str]:
+    """Return the pods of a group in the order in which nodes get them; the last ones are `left` without a node."""
+    placed = len(group.pods) - left
+    return [pod.key for pod in (*mix_workloads(group.pods[:placed]), *group.pods[placed:])]
+
+
 class PodSlots:
-    """Assigns the pods of each group to their nodes, in order. Pods are identified by their keys."""
+    """Assigns the pods of each group to their nodes: the first pods have a node, and each node about the same share of
+    each workload. Pods are identified by their keys."""
 
     def __init__(self, state: PlanState) -> None:
-        self._queues = {group.index: iter([pod.key for pod in group.pods]) for group in state.left}
+        self._queues = {group.index: iter(_in_turn(group, left)) for group, left in state.left.items()}
         self._apart = {group for group in state.left if group.is_buffer or group.constraints.volume_claims}
         self._pods = {pod.key: pod for group in self._apart for pod in group.pods}
 

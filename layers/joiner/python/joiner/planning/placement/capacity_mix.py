@@ -68,7 +68,7 @@ def _on_demand(node: NodeState) -> OfferChoice | None:
     best = min(
         able, key=lambda one: (one.offer.price_per_hour, one.offering.zone != zone, one.offer, one.index), default=None
     )
-    return OfferChoice(choice.pool_offers, choice.variant, best, choice.groups) if best else None
+    return choice.with_offer(best) if best else None
 
 
 def _rise(node: NodeState, choice: OfferChoice) -> float:

@@ -46,10 +46,16 @@ class NodeExchange:
 
     def divide(self, nodes: Sequence[NodeState], parts: Sequence[tuple[OfferChoice, Mapping[PodGroup, int]]]) -> bool:
         """Put the pods of these nodes on new nodes, ``parts``; return whether it was possible. Otherwise nothing
-        changes."""
+        changes.
+
+        A node that keeps all of its pods, if rules count them by host only, violates no rule of other pods.
+        """
         state = self._state
         contents = {group for _, inside in parts for group in inside}
-        ruled = any(not state.rules[group.index].free or state.rules[group.index].feeds for group in contents)
+        moved = len(nodes) == len(parts) == 1 and not any(map(state.keys_of, contents))
+        ruled = not moved and any(
+            not state.rules[group.index].free or state.rules[group.index].feeds for group in contents
+        )
         if ruled and self._audits >= MOST_AUDITS:
             return False
         before = [(node, dict(node.planned)) for node in nodes]

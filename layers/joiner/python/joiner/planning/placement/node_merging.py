@@ -27,6 +27,8 @@ MOST_PATTERNS: Final = 300
 """The number of different nodes of a pool that are looked at; further ones stay as they are."""
 MOST_WORK: Final = 4_000
 """The number of patterns that are looked at for one pool, in all rounds: about a quarter of a second."""
+WORK_OF_A_REFUSAL: Final = 50
+"""What a merge that a rule refuses counts: its nodes are opened and closed again."""
 TINY: Final = 1e-9
 
 
@@ -80,6 +82,9 @@ class OfferArrays:
         self.index: Whole = np.array([one.index for one in self.offers], dtype=np.int64)
         self.free: Floats = np.array([one.free for one in self.offers], float).reshape(len(self.offers), -1)
         self.price: Floats = np.array([one.offer.price_per_hour for one in self.offers], float)
+        order = sorted(range(len(self.offers)), key=lambda at: (self.offers[at].offer, self.offers[at].index))
+        self.place: Whole = np.empty(len(order), dtype=np.int64)
+        self.place[order] = np.arange(len(order))
         radius = pool_offers.pool.planning.blast_radius
         most = (radius.vcpus or 1 << 20) * 1000
         self.allowed: Marks = np.array([one.capacity.get(CPU, 0) <= most for one in self.offers], bool)
@@ -151,6 +156,7 @@ class NodeMerger:
             made += 1
         if not made:
             self._refused.add((best.offer.index, id(best.variant)))
+            self.work += WORK_OF_A_REFUSAL
         return True
 
     def _mask(self, merge: Merge) -> int:
@@ -161,19 +167,22 @@ class NodeMerger:
         return mask
 
     def _best(self, budget: float) -> Merge | None:
-        found: list[Merge] = []
         patterns = patterns_of(self._state, self._pool_offers)
         self.work += max(len(patterns), 1)
-        for variant in dict.fromkeys(pattern.choice.variant for pattern in patterns):
-            mine = [pattern for pattern in patterns if pattern.choice.variant is variant][:MOST_PATTERNS]
-            found += self._of_variant(variant, mine, budget)
-        return min(found, key=_rank, default=None)
+        found = (
+            self._best_of(
+                variant, [pattern for pattern in patterns if pattern.choice.variant is variant][:MOST_PATTERNS], budget
+            )
+            for variant in dict.fromkeys(pattern.choice.variant for pattern in patterns)
+        )
+        return min((merge for merge in found if merge is not None), key=_rank, default=None)
 
-    def _of_variant(self, variant: PoolVariant, patterns: Sequence[Pattern], budget: float) -> Iterable[Merge]:
-        """Yield the merges that fill each offer with these nodes, those with the highest price for their size first."""
+    def _best_of(self, variant: PoolVariant, patterns: Sequence[Pattern], budget: float) -> Merge | None:
+        """Return the best of the merges that fill each offer with these nodes, those with the highest price for their
+        size first."""
         arrays = self._arrays
         if not len(arrays.offers) or sum(len(pattern.nodes) for pattern in patterns) < 2:
-            return
+            return None
         needs = [_need(pattern, arrays.free.shape[1]) for pattern in patterns]
         scale = 1.0 / np.maximum(arrays.free.mean(axis=0), 1.0)
         order = sorted(
@@ -195,7 +204,9 @@ class NodeMerger:
             left -= number[:, None] * need
             paid += number * pattern.price
         extra = arrays.price - paid
-        for position in np.flatnonzero((taken.sum(axis=0) >= 2) & (extra <= max(budget, 0.0) + TINY)).tolist():
+        removed = taken.sum(axis=0) - 1
+        able = np.flatnonzero((removed >= 1) & (extra <= max(budget, 0.0) + TINY))
+        for position in able[_rank_all(extra[able], removed[able], arrays.place[able])].tolist():
             one = arrays.offers[position]
             if (one.index, id(variant)) in self._refused:
                 continue
@@ -203,7 +214,8 @@ class NodeMerger:
                 (pattern, int(taken[at, position])) for at, pattern in enumerate(patterns) if taken[at, position]
             )
             if self._within_radius(parts):
-                yield Merge(one, variant, parts, float(extra[position]))
+                return Merge(one, variant, parts, float(extra[position]))
+        return None
 
     def _open_to(self, pattern: Pattern) -> Marks:
         known = (
@@ -216,11 +228,16 @@ class NodeMerger:
         return self._open[known]
 
     def _most_of(self, pattern: Pattern) -> int:
-        """Return how many nodes of a pattern the blast radius allows to merge."""
+        """Return how many nodes of a pattern the blast radius, and the rules of its pods about hosts, allow to
+        merge."""
         share = self._pool_offers.pool.planning.blast_radius.share
-        if share is None:
-            return len(pattern.nodes)
-        return max(min((_allowed(group, share) // number for group, number in pattern.planned), default=0), 0)
+        most = [len(pattern.nodes)]
+        for group, number in pattern.planned:
+            if share is not None:
+                most.append(_allowed(group, share) // number)
+            own = self._state.rules[group.index]
+            most += [allowed // number for counts, allowed in own.of_hosts if counts in own.feeds]
+        return max(min(most), 0)
 
     def _within_radius(self, parts: Iterable[tuple[Pattern, int]]) -> bool:
         share = self._pool_offers.pool.planning.blast_radius.share
@@ -239,6 +256,13 @@ def _allowed(group: PodGroup, share: float) -> int:
 
 def _need(pattern: Pattern, resources: int) -> Floats:
     return np.array(sum_needs(pattern.planned, resources), dtype=float)
+
+
+def _rank_all(extra: Floats, removed: Whole, place: Whole) -> Whole:
+    """Return the order of merges by `_rank`, as arrays: what each costs, the nodes that it removes, and the place of
+    its offer."""
+    costs = extra > TINY
+    return np.lexsort((place, extra.round(9), -removed, np.where(costs, extra / removed, 0.0).round(9), costs))
 
 
 def _rank(merge: Merge) -> tuple[object, ...]:

@@ -1,8 +1,9 @@
-"""The last step of planning: fewer and larger nodes, fewer types, more zones, within the tolerances."""
+"""The last step of planning, within the tolerances: fewer nodes and types, more zones, and workloads over nodes."""
 
 from joiner.planning.placement.node_merging import merge_nodes
+from joiner.planning.placement.workload_spreading import spread_workloads
 from joiner.planning.placement.zone_spreading import spread_over_zones
-from joiner.planning.plan import Simplification
+from joiner.planning.plan_simplification import Simplification
 from joiner.planning.state.plan_state import PlanState
 
 
@@ -14,10 +15,11 @@ def simplify_nodes(state: PlanState, fewer_nodes: float) -> tuple[int, int, floa
 
 
 def spread_nodes(state: PlanState, share: float, before: tuple[int, int, float]) -> Simplification:
-    """Spread the nodes over zones; return everything that changed since ``before``."""
+    """Spread the nodes over zones, and the pods over nodes; return everything that changed since ``before``."""
     moved = spread_over_zones(state, share)
+    pods = spread_workloads(state)
     nodes, types, price = before
-    return Simplification(nodes - len(state.new), types - _types(state), moved, round(state.price - price, 10))
+    return Simplification(nodes - len(state.new), types - _types(state), moved, round(state.price - price, 10), pods)
 
 
 def _types(state: PlanState) -> int:

@@ -40,6 +40,7 @@ class ZoneSpreading:
         self._pods: dict[int, Counts] = {}
         self._nodes: Counts = {}
         self._siblings: dict[tuple[int, str, str], list[NodeOffer]] = {}
+        self._choices: dict[tuple[int, int, int], OfferChoice] = {}
         for node in (*state.existing, *state.new):
             self._count(node, node.labels.get(names.ZONE, ""), 1)
 
@@ -73,10 +74,7 @@ class ZoneSpreading:
         price = near.offer.price_per_hour + far.offer.price_per_hour - choice.one.offer.price_per_hour
         if self._state.price + price > self._most + TINY:
             return 0
-        parts = [
-            (OfferChoice(choice.pool_offers, choice.variant, one, choice.groups), inside)
-            for one, inside in ((near, rest), (far, half))
-        ]
+        parts = [(self._choice(choice, one), inside) for one, inside in ((near, rest), (far, half))]
         return int(self._exchange.divide([node], parts))
 
     def _cheapest(
@@ -117,11 +115,17 @@ class ZoneSpreading:
                 continue
             if not all(choice.variant.bits[group.index] >> one.index & 1 for group in planned):
                 continue
-            if self._exchange.replace([node], OfferChoice(choice.pool_offers, choice.variant, one, choice.groups)):
+            if self._exchange.replace([node], self._choice(choice, one)):
                 self._count_pods(planned, one.offering.zone, 1)
                 return True
         self._count(node, zone, 1)
         return False
+
+    def _choice(self, choice: OfferChoice, one: NodeOffer) -> OfferChoice:
+        known = (id(choice.variant), one.index, choice.groups)
+        if known not in self._choices:
+            self._choices[known] = choice.with_offer(one)
+        return self._choices[known]
 
     def _others(self, choice: OfferChoice) -> list[NodeOffer]:
         """Return the offers of the same instance type and capacity type in other zones."""
