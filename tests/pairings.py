@@ -2,16 +2,11 @@
 
 from typing import Any
 
+from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.ledger_items import Pairing
 from joiner.item_keys import INSTANCE
 
 
 def recorded_pairings(client: Any, table: str) -> list[Pairing]:
     """Return every pairing in the table."""
-    pages = client.get_paginator("query").paginate(
-        TableName=table,
-        ConsistentRead=True,
-        KeyConditionExpression="kind = :kind",
-        ExpressionAttributeValues={":kind": {"S": INSTANCE}},
-    )
-    return [Pairing.of(item) for page in pages for item in page["Items"]]
+    return [Pairing.of(item) for item in DynamoTable(client, table)._query(INSTANCE)]

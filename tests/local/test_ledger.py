@@ -1,6 +1,7 @@
 """The ledger against DynamoDB: every rule that keeps two executions from doing the same work is a conditional write."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from joiner.adapters.ledger_items import (
 )
 from tests.local.running_aws import RunningAws
 from tests.pairings import recorded_pairings
+from tests.unit.functions.fake_dynamodb import FakeDynamoDb
 
 pytestmark = pytest.mark.local
 
@@ -25,10 +27,10 @@ ME, OTHER = "arn:me", "arn:other"
 class LedgerTable:
     """A table for this test alone, and the writes of the state machine to it."""
 
-    def __init__(self, aws: RunningAws) -> None:
-        self.client = aws.client("dynamodb")
-        self.name = aws.table("memory")
-        self.ledger = Ledger(self.client, self.name)
+    def __init__(self, client: Any, name: str) -> None:
+        self.client = client
+        self.name = name
+        self.ledger = Ledger(client, name)
 
     def take_lease(self, holder: str, until: int = 100) -> int:
         """Take the lease as the state *Take the lease* does; return its number."""
@@ -52,9 +54,12 @@ class LedgerTable:
         )
 
 
-@pytest.fixture
-def table(local_aws: RunningAws) -> Iterator[LedgerTable]:
-    made = LedgerTable(local_aws)
+@pytest.fixture(params=["the local AWS", "the fake of tests of functions"])
+def table(request: pytest.FixtureRequest, local_aws: RunningAws) -> Iterator[LedgerTable]:
+    if request.param != "the local AWS":
+        yield LedgerTable(FakeDynamoDb("memory"), "memory")
+        return
+    made = LedgerTable(local_aws.client("dynamodb"), local_aws.table("memory"))
     yield made
     made.client.delete_table(TableName=made.name)
 

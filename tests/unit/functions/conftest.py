@@ -1,18 +1,16 @@
-"""An in-memory AWS for the ledger and the bucket, created once; each test has a table and a bucket of its own."""
+"""A simulated cluster for each test, with a table and a bucket of its own in memory."""
 
 import itertools
 import os
 from collections.abc import Callable, Iterator
 
-import boto3
 import pytest
-from moto import mock_aws
 
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.store import Store
-from joiner_local.aws.moto_patches.model_caches import cache_service_lookups
-from joiner_local.aws.moto_patches.response_writer import replace_response_serializers
+from tests.unit.functions.fake_dynamodb import FakeDynamoDb
 from tests.unit.functions.fake_kube import FakeKube
+from tests.unit.functions.fake_s3 import FakeS3
 from tests.unit.functions.launched_nodes import launched
 from tests.unit.functions.scale_up import SimulatedCluster
 from tests.unit.functions.small_account import pending
@@ -25,23 +23,15 @@ def make_cluster() -> Iterator[MakeCluster]:
     names = itertools.count()
     before = dict(os.environ)
     os.environ |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
-    cache_service_lookups()
-    replace_response_serializers()
-    with mock_aws():
-        dynamodb, s3 = boto3.client("dynamodb"), boto3.client("s3")
 
-        def make() -> SimulatedCluster:
-            name = f"joiner-{next(names)}"
-            dynamodb.create_table(
-                TableName=name,
-                BillingMode="PAY_PER_REQUEST",
-                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in ("kind", "id")],
-                KeySchema=[{"AttributeName": "kind", "KeyType": "HASH"}, {"AttributeName": "id", "KeyType": "RANGE"}],
-            )
-            s3.create_bucket(Bucket=name)
-            return SimulatedCluster(Ledger(dynamodb, name), Store(s3, name), FakeKube(), machine=Ledger(dynamodb, name))
+    def make() -> SimulatedCluster:
+        name = f"joiner-{next(names)}"
+        dynamodb = FakeDynamoDb(name)
+        return SimulatedCluster(
+            Ledger(dynamodb, name), Store(FakeS3(name), name), FakeKube(), machine=Ledger(dynamodb, name)
+        )
 
-        yield make
+    yield make
     os.environ.clear()
     os.environ |= before
 
