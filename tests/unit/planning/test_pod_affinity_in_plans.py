@@ -12,6 +12,7 @@ from tests.unit.planning.drawn_clusters import (
     ZONES,
     Json,
     affinity,
+    instance_type,
     near,
     node,
     planned,
@@ -132,3 +133,18 @@ def test_pods_that_cannot_be_placed_exclude_no_others(there: list[Json], waiting
     placed = {name for one in plan.nodes for name in one.pods} | {name for one in plan.existing for name in one.pods}
     assert {f"default/web-{number}" for number in range(5)} <= placed
     assert left is None or len(plan.pending) == left
+
+
+def test_pods_that_fit_on_an_existing_node_make_room_on_the_node_of_pods_that_share_a_host() -> None:
+    catalogue = {"six": instance_type("six", 6, 16, 0.2), "eight": instance_type("eight", 8, 32, 0.4)}
+    waiting = [
+        *pods(5, "web", cpu="1", **affinity(podAffinity=[near(HOST, "web")])),
+        *pods(2, "job", cpu="600m", **affinity(podAffinity=[near(HOST, "job")])),
+        pod("db-0", app="db", cpu="180m"),
+    ]
+    plan = checked(cluster(waiting, nodes=[node("there", cpu=3)]), catalogue=catalogue)
+
+    assert drawn(plan) == ["six a spot: web-0 web-1 web-2 web-3 web-4"]
+    assert [(one.node, one.pods) for one in plan.existing] == [
+        ("there", ("default/job-0", "default/job-1", "default/db-0"))
+    ]

@@ -6,6 +6,7 @@ from itertools import combinations
 from joiner.planning.effort import Meter
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.exhaustive_partition import repartition_pods
+from joiner.planning.placement.free_capacity_use import use_free_capacity
 from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import Layout, count_missing, layout_of, restore_layout
@@ -45,11 +46,14 @@ def _exchange_nodes(state: PlanState, frontier: OfferFrontier, shares: Mapping[i
             or sum(number for node in state.new for number in node.planned.values()) > MOST_LOCAL_SEARCH_PODS
         ):
             return
+        freed = use_free_capacity(state, frontier, meter)
         some = [nodes for size in (1, 2, 3) for nodes in combinations(tuple(state.new), size)]
         better = len(state.new) <= MOST_PARTITION_NODES and any(
             _within(meter) and repartition_pods(state, frontier, nodes, meter) for nodes in some
         )
-        if not better and not any(_within(meter) and _rebuild(state, frontier, shares, nodes, meter) for nodes in some):
+        if not (freed or better) and not any(
+            _within(meter) and _rebuild(state, frontier, shares, nodes, meter) for nodes in some
+        ):
             return
 
 
