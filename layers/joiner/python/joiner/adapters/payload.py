@@ -9,9 +9,10 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from joiner.pools.node_class import IpFamily
+if TYPE_CHECKING:  # The doorbell, which starts cold in a burst, needs nothing of pools.
+    from joiner.pools.node_class import IpFamily
 
 SCHEMA: Final = 1
 
@@ -85,7 +86,7 @@ class ClusterFacts:
     certificate_authority: str
     version: str
     service_cidr: str
-    ip_family: IpFamily = "ipv4"
+    ip_family: "IpFamily" = "ipv4"
     subnets: tuple[str, ...] = ()
     security_group: str = ""
 
