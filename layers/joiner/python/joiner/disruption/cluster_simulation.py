@@ -158,6 +158,10 @@ class ClusterSimulation:
         """Return the keys of the pods on a node that can move."""
         return [key for keys in self.contents[self._nodes[node]].values() for key in keys]
 
+    def contents_of(self, node: str) -> tuple[tuple[int, int], ...]:
+        """Return the number of pods on a node that can move, by the index of their group."""
+        return tuple(sorted((group.index, len(keys)) for group, keys in self.contents[self._nodes[node]].items()))
+
     def size(self, group: PodGroup) -> float:
         """Return the larger share of CPU and memory that a pod uses."""
         return float((np.array(group.vector, float) * self._scale).max(initial=0.0))

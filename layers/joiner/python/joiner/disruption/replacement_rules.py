@@ -1,11 +1,12 @@
 """Which new nodes may replace which nodes.
 
 Source: Karpenter, core `pkg/controllers/disruption/consolidation.go`, "Disruption" (spot consolidation). The same type
-for the same type is never a gain. A spot node replaces spot nodes only if the pool allows it, and a single one only if
-the fleet can choose among enough cheaper types, which ends the race to the cheapest type. An on-demand node of a pool
-with a capacity mix is removed, but not replaced.
+for the same type is never a gain; fewer nodes of a type than before are one. A spot node replaces spot nodes only if
+the pool allows it. Spot nodes replace a single one only if the fleet can choose among enough cheaper types for each,
+which ends the race to the cheapest type. An on-demand node of a pool with a capacity mix is removed, but not replaced.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from joiner import names
@@ -46,6 +47,16 @@ def repeats_a_type(removed: Sequence[Candidate], launched: Iterable[Offer]) -> b
         for offer in launched
         for one in removed
     )
+
+
+def repeated_types(removed: Sequence[Candidate], launched: Sequence[Offer]) -> frozenset[str]:
+    """Return the types of which not fewer nodes are launched than removed, without being cheaper.
+
+    Nodes of a type that are as many as before could stay. Fewer nodes of it are a gain.
+    """
+    repeating = Counter(offer.instance_type for offer in launched if repeats_a_type(removed, (offer,)))
+    there = Counter(instance_type_of(one) for one in removed)
+    return frozenset(type_ for type_, number in repeating.items() if number >= there[type_])
 
 
 def too_few_spot_types(removed: Candidate, cheaper: Iterable[Offer]) -> str:

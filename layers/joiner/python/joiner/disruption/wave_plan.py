@@ -159,7 +159,7 @@ class _Attempt:
         most = choice.one.offer.price_per_hour + SAVING_AT_RISK * action.saving / len(action.opened)
         offers = tuple(
             offer
-            for offer in action.flexible or made.alternatives
+            for offer in action.flexible.get(node) or made.alternatives
             if offer == made.offer or _may_launch(offer, action.removed, most)
         )
         pods = sorted(key for key, place in self._writer.places.items() if place is node)

@@ -4,14 +4,16 @@ Three kinds of action are ranked together:
 
 * *delete*: the pods of a node fit into the free resources of other nodes;
 * *replace*: what does not fit there needs one new node that is cheaper;
-* *repack*: the pods of several nodes, or of one, are packed anew by the planner.
+* *repack*: the pods of several nodes, or of one, are packed anew by the planner. In small clusters, groups of a few
+  nodes are tried at the end (`repack_groups`).
 
 Each node is tried in the order of the best ratio that it could have. An action that is possible is kept at once, and
 later actions see its effect. The search ends near the lower bound of the price, or when what is left to save has better
 actions in the next wave.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Final
@@ -22,10 +24,13 @@ from joiner import names
 from joiner.disruption.cluster_simulation import ClusterSimulation, Contents
 from joiner.disruption.consolidation_worth import PoolTotals, balanced_score, worthless
 from joiner.disruption.disruption_candidates import Candidate
+from joiner.disruption.repack_groups import DIGITS, RepackableNode, groups_of_few_nodes
 from joiner.disruption.replacement_rules import (
     capacity_type_of,
     cheapest_types,
     forbids_replacement,
+    instance_type_of,
+    repeated_types,
     repeats_a_type,
     too_few_spot_types,
 )
@@ -54,6 +59,9 @@ LARGE_WAVE: Final = 10
 """The number of actions from which a wave may end at half of the saving."""
 REPACK_ATTEMPTS: Final = 4
 REPACK_EFFORT: Final = Effort(steps=40)
+TRIED_GROUPS: Final = 100
+"""The number of groups of a few nodes that are tried before each action in a small cluster."""
+LEAST_PRECISION: Final = 1 - 1e-9
 LEAST_REPACK_SHARE: Final = 0.05
 """A repack must save this share of the price of its nodes, because it moves all of their pods. With 3 %, a pool a few
 percent above its bound would be replaced as a whole."""
@@ -63,14 +71,15 @@ percent above its bound would be replaced as a whole."""
 class FoundAction:
     """Nodes to remove, and the new nodes (of the simulation) that replace them.
 
-    ``flexible`` are the offers for the fleet if one spot node replaces another; else the usual alternatives are used.
+    ``flexible`` are the offers for the fleet, by new node, if spot nodes replace a single spot node; else the usual
+    alternatives are used.
     """
 
     removed: tuple[Candidate, ...]
     opened: tuple[NodeState, ...]
     saving: float
     score: float | None
-    flexible: tuple[Offer, ...] = ()
+    flexible: Mapping[NodeState, tuple[Offer, ...]] = field(default_factory=dict)
 
     @property
     def eviction_cost(self) -> float:
@@ -130,6 +139,8 @@ class WaveSearch:
             least /= 2
             self._remove_and_replace(least)
             self._repack(least)
+        while not self._enough and not self._half_done and self._repack_few():
+            pass
         return self._wave
 
     @property
@@ -185,7 +196,7 @@ class WaveSearch:
             if few := too_few_spot_types(one, cheaper):
                 why, saving = few, 0.0
                 break
-            self._keep((one,), saving, cheapest_types(one, cheaper))
+            self._keep((one,), saving, {node: cheapest_types(one, cheaper)})
             return 0.0
         simulation.roll_back()
         self._wave.refused[one.node.name] = why
@@ -198,7 +209,12 @@ class WaveSearch:
         received = any(not is_buffer_pod(key) for key in self._simulation.pods_on(one.node.name) if key not in own)
         return not received and self._may_replace((one,)) and not forbids_replacement((one,))
 
-    def _keep(self, removed: tuple[Candidate, ...], saving: float, flexible: tuple[Offer, ...] = ()) -> bool:
+    def _keep(
+        self,
+        removed: tuple[Candidate, ...],
+        saving: float,
+        flexible: Mapping[NodeState, tuple[Offer, ...]] | None = None,
+    ) -> bool:
         """Keep what the simulation has done if it is worth its evictions; else undo it."""
         simulation = self._simulation
         if why := worthless(removed, saving, self._totals):
@@ -213,7 +229,7 @@ class WaveSearch:
             self._gone.add(one.node.name)
         self._take(removed)
         score = balanced_score(removed, saving, self._totals)
-        self._wave.actions.append(FoundAction(removed, opened, saving, score, flexible))
+        self._wave.actions.append(FoundAction(removed, opened, saving, score, flexible or {}))
         return True
 
     def _repack(self, least: float) -> None:
@@ -231,8 +247,7 @@ class WaveSearch:
         unused = {}
         for one in self._candidates:
             if one.node.name not in self._gone and self._is_replaceable(one):
-                pods = sum(map(self._worth, self._simulation.pods_on(one.node.name)))
-                unused[one] = (one.price - pods) / one.eviction_cost
+                unused[one] = (one.price - self._worth_of(one)) / one.eviction_cost
         order = sorted((one for one in unused if unused[one] > least), key=lambda one: (-unused[one], one.node.name))
         while order:
             group: list[Candidate] = []
@@ -245,35 +260,93 @@ class WaveSearch:
             if not group:
                 self._wave.postponed += bool(rest)
                 return
-            if len(group) > 1 or capacity_type_of(group[0]) != names.SPOT:
-                yield tuple(group)  # a single spot node needs a choice of types, which _try_one checks
+            yield tuple(group)
             order = [one for one in rest if self._is_replaceable(one)]  # the group's pods may have moved to some
 
     def _repack_together(self, group: tuple[Candidate, ...], least: float) -> bool:
-        """Repack a group if that saves enough; return whether that is done. Types of the group that would be launched
-        again are excluded in the next attempt."""
-        excluded: frozenset[str] = frozenset()
-        price, cost = sum(one.price for one in group), sum(one.eviction_cost for one in group)
+        """Repack a group if that saves enough; return whether that is done.
+
+        If new nodes would repeat a type of the group, the group is also tried without the nodes of this type, and with
+        other types."""
         self._failed[_names(group)] = 0.0
-        for _ in range(REPACK_ATTEMPTS):
-            simulation = self._simulation
-            left = simulation.place_on_existing(simulation.evict([one.node.name for one in group]))
-            if left and not simulation.pack_on_new(left, REPACK_EFFORT, without=excluded):
+        attempts: list[tuple[tuple[Candidate, ...], frozenset[str]]] = [(group, frozenset())]
+        for number in range(REPACK_ATTEMPTS):
+            if number >= len(attempts):
                 break
-            opened = [node.choice.one.offer for node in simulation.state.new if node.choice]
-            saving = price - sum(offer.price_per_hour for offer in opened)
-            if saving < LEAST_REPACK_SHARE * price:
-                break
-            if saving < least * cost:
-                self._failed[_names(group)] = saving / cost
-                break
-            repeated = frozenset(offer.instance_type for offer in opened if repeats_a_type(group, (offer,)))
-            if not repeated:
-                return self._keep(group, saving)
-            simulation.roll_back()
-            excluded |= repeated
-        self._simulation.roll_back()
+            some, excluded = attempts[number]
+            saving, repeated = self._pack_anew(some, excluded)
+            cost = sum(one.eviction_cost for one in some)
+            if repeated:
+                others = tuple(one for one in some if instance_type_of(one) not in repeated)
+                attempts += [(others, excluded)] if 0 < len(others) < len(some) else []
+            if saving >= LEAST_REPACK_SHARE * sum(one.price for one in some):
+                if repeated:
+                    attempts.append((some, excluded | repeated))
+                elif (flexible := self._choices(some, saving)) is not None:
+                    if saving >= least * cost:
+                        return self._keep(some, saving, flexible)
+                    self._failed[_names(group)] = max(saving / cost, self._failed[_names(group)])
+            self._simulation.roll_back()
         return False
+
+    def _repack_few(self) -> bool:
+        """In a small cluster, repack the group of a few nodes that saves the most per eviction cost; return whether
+        there is one."""
+        groups: dict[tuple[str, ...], tuple[Candidate, ...]] = {}
+        for group in groups_of_few_nodes(self._repackable(), LEAST_REPACK_SHARE):
+            if len(groups) == TRIED_GROUPS:
+                break
+            if not self._refusal(group):
+                groups[_names(group)] = group
+        for name, group in groups.items():
+            if name not in self._failed:
+                self._repack_together(group, math.inf)  # which only records what it would save
+        ratio = {name: self._failed[name] for name in groups}
+        best = sorted(groups, key=lambda name: (-round(ratio[name], DIGITS), name))
+        return any(
+            ratio[name] > LEAST_RATIO and self._repack_together(groups[name], ratio[name] * LEAST_PRECISION)
+            for name in best
+        )
+
+    def _repackable(self) -> list[RepackableNode]:
+        simulation, found = self._simulation, []
+        for one in self._candidates:
+            if one.node.name not in self._gone and self._is_replaceable(one):
+                labels = (instance_type_of(one), capacity_type_of(one), one.node.labels.get(names.ZONE))
+                kind = (one.pool.key, one.price, one.eviction_cost, labels, simulation.contents_of(one.node.name))
+                found.append(RepackableNode(one, kind, self._worth_of(one)))
+        return found
+
+    def _worth_of(self, one: Candidate) -> float:
+        """Return what the pods on a node are worth, in $/h."""
+        return sum(map(self._worth, self._simulation.pods_on(one.node.name)))
+
+    def _pack_anew(self, group: Sequence[Candidate], excluded: frozenset[str]) -> tuple[float, frozenset[str]]:
+        """Pack the pods of these nodes anew; return what that saves (0 if it is not possible), and the types that
+        would only be repeated."""
+        simulation = self._simulation
+        left = simulation.place_on_existing(simulation.evict([one.node.name for one in group]))
+        if left and not simulation.pack_on_new(left, REPACK_EFFORT, without=excluded):
+            return 0.0, frozenset()
+        opened = [node.choice.one.offer for node in simulation.state.new if node.choice]
+        saving = sum(one.price for one in group) - sum(offer.price_per_hour for offer in opened)
+        return saving, repeated_types(group, opened)
+
+    def _choices(self, group: Sequence[Candidate], saving: float) -> Mapping[NodeState, tuple[Offer, ...]] | None:
+        """Return the offers of the fleet for each spot node in place of a single spot node; None if for one of them
+        the fleet could choose among too few types. Several nodes are replaced by the usual alternatives."""
+        opened = self._simulation.state.new
+        if len(group) > 1:
+            return {}
+        found = {}
+        for node in opened:
+            if node.choice is not None:
+                most = node.choice.one.offer.price_per_hour + saving / len(opened)
+                cheaper = self._simulation.cheaper_offers(node, node.choice, most)
+                if too_few_spot_types(group[0], cheaper):
+                    return None
+                found[node] = cheapest_types(group[0], cheaper)
+        return found
 
 
 def _names(group: Sequence[Candidate]) -> tuple[str, ...]:
