@@ -47,6 +47,8 @@ price stays up to 10 % above the planned one although every replacement of two n
 LEAST_AGE: Final = 45
 """Seconds: `joiner.dev/consolidation-least-node-age`."""
 GUARDED: Final = 4
+GUARD: Final = "/apis/policy/v1/namespaces/default/poddisruptionbudgets/guarded"
+"""Until the end it allows one eviction, so that two nodes with guarded pods are never repacked together."""
 VOLUNTARY: Final = {"empty", "consolidated", "drifted"}
 LONGEST_WAIT: Final = 150.0
 """Seconds. A failed invocation is found by the next sweep, a minute later at most; the next one may fail, too."""
@@ -169,6 +171,7 @@ class Soak:
         for app, replicas in wanted.items():
             self.actor.scale(app, replicas)
         self.actor.end("kept")  # its node cannot be replaced, at whatever price
+        self.actor.world.kube.merge(GUARD, {"spec": {"maxUnavailable": GUARDED}})  # nor several with guarded pods
         end = time.monotonic() + REST_WITHIN
         (self._pass_until if HURRIED else self._wait_until)(end)
         assert {app: self.actor.running(app) for app in wanted} == wanted
