@@ -17,6 +17,7 @@ class CatalogueRefreshSchedule(Construct):
         estimate = {
             "JOINER_MEMORY_OVERHEAD_PERCENT": str(nodes.memory_overhead_percent),
             "JOINER_RESERVED_INTERFACES": str(nodes.reserved_interfaces),
+            "JOINER_INTERRUPTION_LOST_HOURS": str(dependencies.settings.planning.interruption_lost_hours),
         }
         commitments = dependencies.settings.commitments.to_json()
         if commitments:

@@ -107,8 +107,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         ),
         updates_items=("EMPTY",),
         deletes_items=("EMPTY",),
-        reads_documents=("observed-memory", "pod-events"),
-        writes_documents=("observed-memory", "pod-events", "snapshots", "surveys"),
+        reads_documents=("observed-memory", "pod-events", "spot-hours"),
+        writes_documents=("observed-memory", "pod-events", "snapshots", "spot-hours", "surveys"),
         groups=(VIEWERS, EVENT_WRITERS, DOORBELL_VIEWERS, LISTED_POD_WRITERS),
     ),
     "survey_instances": FunctionConfiguration(
@@ -335,7 +335,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         timeout_seconds=15,
         gets_items=("BACKOFF", "RETIREMENT"),
         gets_items_in_batches=("INSTANCE",),
-        updates_items=("BACKOFF", "LEASE", "RECOMMENDED", "RETIREMENT", "UNAVAILABLE"),
+        updates_items=("BACKOFF", "INTERRUPTED", "LEASE", "RECOMMENDED", "RETIREMENT", "UNAVAILABLE"),
         reads_pause=True,
     ),
     "refresh_catalogue": FunctionConfiguration(
@@ -343,7 +343,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.AWS,
         timeout_seconds=300,
         memory_mb=1024,
-        reads_documents=("catalogue", "observed-memory"),
+        queries_items=("INTERRUPTED",),
+        reads_documents=("catalogue", "observed-memory", "spot-hours"),
         writes_documents=("catalogue",),
     ),
     "collect_launch_templates": FunctionConfiguration(

@@ -28,14 +28,17 @@ from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.executions import Executions, ring_scale_up
 from joiner.adapters.immediate_termination_records import record_launch_failure
+from joiner.adapters.interruption_warnings import InterruptionWarnings
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import OfferingKey, Pairing
 from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
+from joiner.catalogue.interruption_history import SpotPlace
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.lifecycle.interruptions import Interruption, InterruptionKind, UnknownEvent, read_interruptions
 from joiner.lifecycle.retirement import RetirementReason
+from joiner.names import SPOT
 
 logger = Logger()
 
@@ -47,6 +50,7 @@ class InterruptionRecords:
     ledger: Ledger
     retirements: Retirements
     recommendations: Recommendations
+    warnings: InterruptionWarnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class InterruptionQueue:
         self._ledger = memory.ledger
         self._retirements = memory.retirements
         self._recommendations = memory.recommendations
+        self._warnings = memory.warnings
         self._executions = executions
         self._ec2 = ec2
         self._pause = pause
@@ -101,7 +106,7 @@ class InterruptionQueue:
                 waiting += [message] if any(needed) else []
         if waiting and not self._retire(waiting, clock()):
             again += waiting
-        self._remember_shortages(
+        self._remember_warnings(
             {each.instance for found in known.values() for each in found if each.kind is InterruptionKind.SPOT}, now
         )
         return again
@@ -216,8 +221,10 @@ class InterruptionQueue:
             logger.warning("the scale-up could not be started: the retirement starts it", reason=str(reason))
         return True
 
-    def _remember_shortages(self, instances: Collection[str], now: datetime) -> None:
-        """Record offerings that are short, for the next plan; a failure is only logged."""
+    def _remember_warnings(self, instances: Collection[str], now: datetime) -> None:
+        """Record offerings that are short, for the next plan, and their warnings, for the price of interruptions; a
+        failure is only logged.
+        """
         if not instances:
             return
         try:
@@ -226,6 +233,15 @@ class InterruptionQueue:
                 self._ledger.mark_unavailable(offering, int(now.timestamp()) + UNAVAILABLE_SECONDS, "spot interruption")
         except (Ec2Error, BotoCoreError, ClientError) as reason:
             logger.warning("a shortage was not remembered", instances=sorted(instances), reason=str(reason))
+            return
+        warned: dict[SpotPlace, set[str]] = {}
+        for each in found:
+            if each.capacity_type == SPOT:
+                warned.setdefault((each.instance_type, each.zone), set()).add(each.id)
+        try:
+            self._warnings.note(warned, int(now.timestamp()))
+        except (BotoCoreError, ClientError) as reason:
+            logger.warning("warnings were not remembered", instances=sorted(instances), reason=str(reason))
 
 
 class PauseReadOnce:
@@ -288,7 +304,12 @@ def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Handle a batch of the interruption queue."""
     desk = InterruptionQueue(
-        InterruptionRecords(environment.ledger(), environment.retirements(), environment.recommendations()),
+        InterruptionRecords(
+            environment.ledger(),
+            environment.retirements(),
+            environment.recommendations(),
+            environment.interruption_warnings(),
+        ),
         Executions(environment.client("stepfunctions")),
         Ec2(environment.client("ec2")),
         environment.pause(),

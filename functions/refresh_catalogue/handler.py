@@ -15,7 +15,7 @@ those of the region.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -23,9 +23,10 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.refresh_catalogue.account_commitments import AccountReader
-from joiner.adapters import documents, environment, metrics
+from joiner.adapters import documents, environment, metrics, spot_history
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.instance_prices import on_demand_prices, price_list_region, spot_prices
+from joiner.adapters.interruption_warnings import InterruptionWarnings
 from joiner.adapters.store import Store
 from joiner.catalogue import (
     CapacityEstimate,
@@ -35,6 +36,7 @@ from joiner.catalogue import (
     load_published_prices,
     supports_nodes,
 )
+from joiner.catalogue.interruption_history import interruption_rates, price_interruptions
 from joiner.catalogue.observed_memory import valid_memory
 from joiner.catalogue.reserved_instances_and_savings_plans import (
     NOTHING_OWNED,
@@ -53,6 +55,19 @@ class NoPrices(Exception):
     """There is no source of on-demand prices for the region."""
 
 
+@dataclass(frozen=True, slots=True)
+class InterruptionPrices:
+    """Adds the price of interruptions to spot offerings; an interruption loses ``lost_hours`` of a node's work."""
+
+    warnings: InterruptionWarnings
+    lost_hours: float
+
+    def add(self, types: Iterable[InstanceType], store: Store, now: int) -> list[InstanceType]:
+        """Return the types with what was recorded until now."""
+        rates = interruption_rates(self.warnings.all(), spot_history.get_spot_hours(store), now)
+        return price_interruptions(types, rates, self.lost_hours)
+
+
 class CatalogueRefresh:
     """One refresh; its dependencies are arguments, which tests replace. `pricing` is None without a Price List API."""
 
@@ -67,6 +82,7 @@ class CatalogueRefresh:
         estimate: CapacityEstimate | None = None,
         commitments: DeclaredCommitments = NO_COMMITMENTS,
         account: AccountReader | None = None,
+        interruptions: InterruptionPrices | None = None,
     ) -> None:
         self._ec2 = ec2
         self._client = ec2_client
@@ -76,6 +92,7 @@ class CatalogueRefresh:
         self._estimate = estimate
         self._commitments = commitments
         self._account = account
+        self._interruptions = interruptions
 
     def run(self, now: datetime) -> dict[str, Any]:
         """Write the catalogue; return its ``{"types", "offerings", "withoutPrice", "commitments"}``, the sources of the
@@ -88,6 +105,8 @@ class CatalogueRefresh:
         on_demand, of_on_demand = self._on_demand(former, locations)
         spot, of_spot = self._spot(former, now)
         types = self._types(zones, on_demand, spot, now)
+        if self._interruptions is not None:
+            types = self._interruptions.add(types, self._store, int(now.timestamp()))
         catalogue = Catalogue.of(found for found in types if found.offerings)
         account = NOTHING_OWNED if self._account is None else self._account.read(self._store, now)
         owned = combine_commitments(self._commitments, account, catalogue, int(now.timestamp()))
@@ -99,6 +118,7 @@ class CatalogueRefresh:
             "withoutPrice": len(types) - len(catalogue.types),
             "onDemandPrices": of_on_demand,
             "spotPrices": of_spot,
+            "interrupted": sum(one.interruptions > 0 for each in catalogue.types.values() for one in each.offerings),
             "commitments": len(catalogue.commitments),
             "commitmentsNotRead": sorted(account.failures),
         }
@@ -186,6 +206,7 @@ def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     )
     settings, cluster = environment.json_setting("JOINER_COMMITMENTS"), environment.setting("JOINER_CLUSTER")
     from_account = bool(settings.get("fromAccount"))
+    lost_hours = float(environment.setting("JOINER_INTERRUPTION_LOST_HOURS"))
     refresh = CatalogueRefresh(
         Ec2(client),
         client,
@@ -195,6 +216,7 @@ def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         estimate=estimate,
         commitments=commitments_of_settings(settings),
         account=AccountReader(client, environment.client("savingsplans"), region, cluster) if from_account else None,
+        interruptions=InterruptionPrices(environment.interruption_warnings(), lost_hours) if lost_hours else None,
     )
     answer = refresh.run(environment.now())
     metrics.publish(cluster, {"CommitmentsNotRead": len(answer["commitmentsNotRead"])})

@@ -14,6 +14,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from functions.survey_cluster.node_memory_record import record_node_memory
+from functions.survey_cluster.spot_hours_record import record_spot_hours
 from functions.survey_cluster.survey_document import build_survey_document
 from functions.survey_cluster.survey_reports import SurveyReports
 from joiner.adapters import documents, environment, metrics
@@ -123,6 +124,7 @@ class ClusterSurveying:
         self._reports.publish(report_objects(survey.lists, snapshot.problems), survey, task)
         survey = self._record_empty_nodes(survey, task)
         record_node_memory(survey, self._store)
+        record_spot_hours(survey, self._store)
         findings = {check.name: check.find(survey) for check in CHECKS}
         due = self._due(survey, task)
         unreadable = self._unreadable()

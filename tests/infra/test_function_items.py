@@ -51,6 +51,8 @@ USES: Mapping[str, Mapping[str, str]] = {
     "retirements.hurry": {"updates_items": "RETIREMENT"},
     "retirements.of": {"gets_items": "RETIREMENT"},
     "retirements.see": {"updates_items": "RETIREMENT"},
+    "warnings.all": {"queries_items": "INTERRUPTED"},
+    "warnings.note": {"updates_items": "INTERRUPTED"},
     "assign": {"updates_items": "ASSIGNMENT"},
     "assign_all": {"updates_items": "ASSIGNMENT"},
     "assignments": {"queries_items": "ASSIGNMENT"},
@@ -97,6 +99,7 @@ CLASSES: Mapping[str, str] = {
     "impairments": "Impairments",
     "recommendations": "Recommendations",
     "retirements": "Retirements",
+    "warnings": "InterruptionWarnings",
 }
 """Each part of the ledger and its class; entries without a part belong to the ledger itself."""
 
@@ -121,6 +124,7 @@ DOCUMENTS = {
     "observed_memory": "observed-memory",
     "pending_classes": "snapshots",
     "snapshot": "snapshots",
+    "spot_hours": "spot-hours",
     "survey": "surveys",
 }
 
@@ -133,7 +137,7 @@ def test_a_configuration_has_the_kinds_that_the_code_of_its_function_uses() -> N
         called |= {
             method for helper, methods in (RINGING | NOTING).items() if f"{helper}(" in source for method in methods
         }
-        kept, read = set(re.findall(r"documents\.put_(\w+)", source)), set(re.findall(r"documents\.get_(\w+)", source))
+        kept, read = (set(re.findall(rf"(?:documents|spot_history)\.{verb}_(\w+)", source)) for verb in ("put", "get"))
         read |= {"snapshot"} if "KeptSnapshot.read(" in source else set()
 
         # These write with their own calls: the doorbell's token, the record of the cluster

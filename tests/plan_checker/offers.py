@@ -116,7 +116,8 @@ def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) ->
 
 def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *, tolerance: float | None) -> list[str]:
     asked, wrong = amounts(node["requests"]), []
-    beside = sum(price for part, price in (node.get("priceParts") or {}).items() if part != "instance")
+    parts = node.get("priceParts") or {}
+    beside = sum(price for part, price in parts.items() if part not in ("instance", "interruptions"))
     most = _cheapest_on_demand(node, pool, lists, catalogue) + beside if node["capacityType"] == "spot" else 0.0
     for offer in (node, *node["alternatives"]):
         known = catalogue.get(offer["instanceType"], {"offerings": [], "labels": {}, "allocatable": {}})
@@ -127,7 +128,7 @@ def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *
             for labels in [labels_of_offer(pool, offer["instanceType"], known, one)]
             if (one["zone"], one["capacityType"]) == (offer["zone"], offer["capacityType"])
             and one.get("available", True)
-            and abs(priced(lists, labels, one["pricePerHour"]) + beside - offer["pricePerHour"]) < 1e-9
+            and abs(_weighed(lists, labels, one) + beside - offer["pricePerHour"]) < 1e-9
         ]
         if not sold:
             wrong.append(f"{where} is not offered so")
@@ -142,6 +143,11 @@ def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *
         ):
             wrong.append(f"{where} is too small")
     return wrong
+
+
+def _weighed(lists: Lists, labels: Mapping[str, str], offering: Json) -> float:
+    """Return the price of an offering with its overlays, and with what its interruptions cost."""
+    return priced(lists, labels, offering["pricePerHour"]) + float(offering.get("interruptionsPerHour", 0.0))
 
 
 def _cheapest_on_demand(node: Json, pool: Json, lists: Lists, catalogue: Json) -> float:

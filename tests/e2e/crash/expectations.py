@@ -21,6 +21,7 @@ KEPT: Final = {
     "DRIFT",
     "PROPOSED",
     "MOVED",
+    "INTERRUPTED",
 }
 """Kinds of items that may outlive all claims: locks, secrets, history. All others are about a claim, an instance or an
 execution, and go with it: a `DISRUPTION` that is left keeps nodes tainted.

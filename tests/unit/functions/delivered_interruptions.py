@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import Executions
+from joiner.adapters.interruption_warnings import InterruptionWarnings
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from tests.unit.functions.function_loading import FUNCTIONS
@@ -50,9 +51,10 @@ class QueueRun:
         self.cluster = cluster
         table = (cluster.ledger._client, cluster.ledger._table)
         self.retirements, self.recommendations = Retirements(*table), Recommendations(*table)
+        self.warnings = InterruptionWarnings(*table)
         self.states = FakeRetirementStarts()
         memory, machines = (
-            module.InterruptionRecords(cluster.ledger, self.retirements, self.recommendations),
+            module.InterruptionRecords(cluster.ledger, self.retirements, self.recommendations, self.warnings),
             module.InterruptionMachines(scale_up="scale-up", retire="retire"),
         )
         self.handler = module.InterruptionQueue(

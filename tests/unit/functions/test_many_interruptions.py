@@ -16,10 +16,11 @@ from functions.begin_retirement.noted_retirements import take_noted_claims
 from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import ATTEMPTS, Executions
+from joiner.adapters.interruption_warnings import InterruptionWarnings
 from joiner.adapters.ledger_items import Retirement as Noted
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
-from joiner.item_keys import LEASE, UNAVAILABLE
+from joiner.item_keys import INTERRUPTED, LEASE, UNAVAILABLE
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
@@ -65,7 +66,9 @@ class Storm:
         module = handle_interruption
         self.cluster, self.nodes, self.states = cluster, nodes, FakeLongRetirements()
         table = (cluster.ledger._client, cluster.ledger._table)
-        memory = module.InterruptionRecords(cluster.ledger, Retirements(*table), Recommendations(*table))
+        memory = module.InterruptionRecords(
+            cluster.ledger, Retirements(*table), Recommendations(*table), InterruptionWarnings(*table)
+        )
         self.desk = module.InterruptionQueue(
             memory,
             Executions(self.states),
@@ -140,7 +143,8 @@ def test_a_batch_asks_once_whatever_its_size(cluster: SimulatedCluster, messages
         storm.deliver(range(messages), STORM)
 
     per_claim = {"GetItem RETIREMENT": messages, "UpdateItem RETIREMENT": 2 * messages}
-    assert ledger == {"BatchGetItem": 1, f"UpdateItem {LEASE}": 1, f"UpdateItem {UNAVAILABLE}": 1, **per_claim}
+    per_type = {f"UpdateItem {UNAVAILABLE}": 1, f"UpdateItem {INTERRUPTED}": 1}
+    assert ledger == {"BatchGetItem": 1, f"UpdateItem {LEASE}": 1, **per_type, **per_claim}
     assert cluster.ec2.asked == ["DescribeInstances"]
     assert storm.states.asked == {"retire": 1, "scale-up": 1}
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from joiner.adapters.drift_detections import DriftDetections
     from joiner.adapters.empty_nodes import EmptyNodes
     from joiner.adapters.immediate_sweeps import SweepSlot
+    from joiner.adapters.interruption_warnings import InterruptionWarnings
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
     from joiner.adapters.orphan_records import Absences, Disuse, Impairments
@@ -227,6 +228,14 @@ def impairments() -> "Impairments":
     from joiner.adapters.orphan_records import Impairments
 
     return Impairments(client("dynamodb"), setting("JOINER_TABLE"))
+
+
+@functools.cache
+def interruption_warnings() -> "InterruptionWarnings":
+    """Return the records of the warnings that spot instances got."""
+    from joiner.adapters.interruption_warnings import InterruptionWarnings
+
+    return InterruptionWarnings(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache

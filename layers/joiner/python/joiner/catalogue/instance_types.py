@@ -44,6 +44,8 @@ class Offering:
     commitment: str = ""
     committed: float = 0.0
     units: int = 1
+    interruptions: float = 0.0
+    """What the interruptions of a spot instance cost in $/h, beside its price; plans add it."""
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Offering":
@@ -56,6 +58,7 @@ class Offering:
             available=bool(raw.get("available", True)),
             reservation=raw.get("reservation") or "",
             count=None if count is None else int(count),
+            interruptions=float(raw.get("interruptionsPerHour", 0.0)),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -69,6 +72,7 @@ class Offering:
             "reservation": self.reservation or None,
             "count": self.count,
             "available": None if self.available else False,
+            "interruptionsPerHour": self.interruptions or None,
         }
         return {**shown, **{name: value for name, value in optional.items() if value is not None}}
 
@@ -156,10 +160,13 @@ class InstanceType:
 
     def price(self, zone: str, capacity_type: str) -> float | None:
         """Return the price of one offering in $/h, available or not; None if the offering does not exist."""
-        return next(
-            (one.price_per_hour for one in self.offerings if (one.zone, one.capacity_type) == (zone, capacity_type)),
-            None,
-        )
+        found = self.offering(zone, capacity_type)
+        return found.price_per_hour if found else None
+
+    def offering(self, zone: str, capacity_type: str) -> Offering | None:
+        """Return one offering, available or not; None if it does not exist."""
+        found = (one for one in self.offerings if (one.zone, one.capacity_type) == (zone, capacity_type))
+        return next(found, None)
 
     @classmethod
     def from_json(cls, name: str, raw: Mapping[str, Any]) -> "InstanceType":
@@ -224,6 +231,11 @@ class Catalogue:
         """Return the price of one offering in $/h; None if it is not known."""
         known = self.types.get(instance_type)
         return known.price(zone, capacity_type) if known else None
+
+    def offering(self, instance_type: str, zone: str, capacity_type: str) -> Offering | None:
+        """Return one offering; None if it is not known."""
+        known = self.types.get(instance_type)
+        return known.offering(zone, capacity_type) if known else None
 
 
 def _sorted(offerings: Iterable[Offering]) -> tuple[Offering, ...]:

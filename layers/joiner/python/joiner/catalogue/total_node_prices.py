@@ -32,13 +32,14 @@ class NodePrices:
         instance_type, zone, capacity_type = (
             labels.get(key, "") for key in (names.INSTANCE_TYPE, names.ZONE, names.CAPACITY_TYPE)
         )
-        price = self.catalogue.price(instance_type, zone, capacity_type)
+        offering = self.catalogue.offering(instance_type, zone, capacity_type)
         pool = self.pools.get(pool_key)
-        if not price:
+        if offering is None or not offering.price_per_hour:
             return 0.0
+        price, lost = offering.price_per_hour, offering.interruptions
         if covered := self.coverage.shares.get(machine):
             price *= max(1 - covered, PRICE_SHARE)
         if pool is None:
-            return price
-        price = self.overlays.price(labels, price)
+            return price + lost
+        price = self.overlays.price(labels, price) + lost
         return round(price + node_costs(pool, self.classes.get(pool.class_ref.key), zone).total, 10)

@@ -12,7 +12,7 @@ from joiner.cluster import Requirements, Resources, Taint
 from joiner.cluster.quantities import format_amount
 from joiner.planning.plan_simplification import UNCHANGED, Simplification
 from joiner.pools import InvalidManifest
-from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
+from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts, sum_price_parts
 from joiner.pools.capacity_reservations import PRICE_SHARE
 
 
@@ -111,7 +111,7 @@ class PlannedNode:
 
     @property
     def price_parts(self) -> dict[str, float]:
-        """Return the parts of the price in $/h: instance, volumes, address and running."""
+        """Return the parts of the price in $/h: instance, volumes, address, running; interruptions if there are any."""
         return {"instance": round(self.price_per_hour - self.costs.total, 10), **self.costs.to_json()}
 
     def to_json(self) -> dict[str, Any]:
@@ -261,9 +261,6 @@ class PendingPod:
         return cls(fields["pod"], tuple(Reason.from_json(one) for one in fields["reasons"]))
 
 
-PRICE_PARTS: Final = ("instance", "volumes", "address", "running")
-
-
 OPTIMAL_GAP: Final = 1e-6
 """A gap up to this is within the numerical error of the bound: the plan is optimal."""
 
@@ -304,8 +301,7 @@ class Plan:
     @property
     def price_parts(self) -> dict[str, float]:
         """Return the parts of the price in $/h, summed over the nodes."""
-        parts = [node.price_parts for node in self.nodes]
-        return {name: round(sum(one[name] for one in parts), 10) for name in PRICE_PARTS}
+        return sum_price_parts(node.price_parts for node in self.nodes)
 
     @property
     def gap(self) -> float:

@@ -199,6 +199,8 @@ def _launchable(
                 continue  # The overlay's price is that of every node, covered or not.
             own, offering = inputs.overlaid(model, sold, place, full_burst=full_burst)
             costs = beside[sold.zone]
+            if sold.interruptions:
+                costs = replace(costs, interruptions=sold.interruptions)
             offering = _with_costs(offering, costs)
             here, taken, overhead = daemons.on(labels, place)
             left = tuple(map(sub, own.free, taken))
