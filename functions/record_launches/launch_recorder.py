@@ -63,7 +63,7 @@ class LaunchRecorder:
             return launch_of(record), LaunchOutcome.from_json(record.outcome) if record.closed else LaunchOutcome()
         except BROKEN as reason:
             logger.error(
-                "a launch cannot be recorded: its content in the memory table cannot be read",
+                "a launch cannot be recorded: its content in the table cannot be read",
                 launch=record.id,
                 reason=f"{type(reason).__name__}: {reason}",
             )

@@ -159,7 +159,7 @@ def test_a_broken_item_between_good_ones_is_left_out_and_named(
     ((found_kind, found_id, reason),) = [(one.kind, one.id, one.reason) for one in part.unreadable]
     assert (found_kind, found_id) == (kind, "b")
     assert reason
-    assert f"item {kind} b of the memory table cannot be read: {reason}" in caplog.text
+    assert f"item {kind} b of the table cannot be read: {reason}" in caplog.text
     assert ("its schema number is 2" in reason) == (broken_by == "a newer schema number")
 
 
@@ -268,7 +268,7 @@ def test_a_lease_that_cannot_be_read_is_an_error_that_names_it(memory: TableOfFo
 
     with pytest.raises(
         UnreadableRecord,
-        match="item LEASE scale-up of the memory table cannot be read: attribute holder has type N instead of S",
+        match="item LEASE scale-up of the table cannot be read: attribute holder has type N instead of S",
     ):
         memory.ledger.lease()
 

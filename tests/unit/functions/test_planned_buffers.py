@@ -39,8 +39,8 @@ def test_nodes_are_launched_for_a_buffer_without_a_pending_pod(cluster: Simulate
     put_buffer(cluster, replicas=2)
 
     assert cluster.survey("s1")[0]["reasons"] == [
-        "CapacityBuffers are not planned as they are written",
-        "CapacityBuffers are not planned for the present nodes and pods",
+        "the last plan does not have the CapacityBuffers as they are now",
+        "the last plan for CapacityBuffers was made for other nodes and pods",
     ]
     cluster.scale_up("up-1")
 

@@ -231,7 +231,7 @@ def test_a_claim_of_a_class_that_is_not_there_names_it(cluster: SimulatedCluster
     assert launched(cluster) == (
         "False",
         "NotLaunchable",
-        "no instance is launched for it: its class EC2NodeClass/other is not there: create it, or name another in "
+        "no instance is launched for it: its class EC2NodeClass/other does not exist: create it, or name another in "
         "spec.nodeClassRef of NodeClaim/mine",
     )
 

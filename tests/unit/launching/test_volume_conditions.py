@@ -114,7 +114,7 @@ def test_a_device_name_must_be_known_to_ec2_and_a_root_volume_bootable() -> None
     root = {"ImageId": "ami-1", "RootDeviceName": "/dev/xvda"}
 
     assert problems_of(BlockDevice("/dev/disk7", 40)) == [
-        "spec.blockDeviceMappings[0].deviceName: /dev/disk7: EC2 knows no such device: give one like /dev/xvdb "
+        "spec.blockDeviceMappings[0].deviceName: /dev/disk7: EC2 has no such device name: use one such as /dev/xvdb "
         "(Amazon Linux's root is /dev/xvda)"
     ]
     assert problems_of(BlockDevice("/dev/xvda", 200, "st1"), VolumeAnswers(images=[root])) == [

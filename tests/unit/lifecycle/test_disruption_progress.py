@@ -115,7 +115,7 @@ def test_a_retirement_that_does_not_begin_is_requested_again_and_then_undone() -
 def test_a_retirement_that_met_an_objection_ends_the_disruption() -> None:
     found = judged(Recorded(requests=1, requested_at=AT), OLD, tainted=())
 
-    assert found == Undone(("old",), "the retirement met an objection and removed the taint", failed=False)
+    assert found == Undone(("old",), "the retirement was refused, and its taint was removed", failed=False)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_a_pod_may_exclude_a_node_by_name_but_not_ask_for_one_to_come() -> None:
     ]
     assert drawn(checked(cluster([pod("out", **required(named("NotIn")))], nodes=nodes))) == ["g.large a spot: out"]
     assert why(checked(cluster([pod("in", **required(named("In")))]))) == [
-        "default: it asks for a node by name, and a new node has none yet"
+        "default: it selects a node by name, and the name of a new node is not known yet"
     ]
 
 
@@ -182,7 +182,7 @@ def test_a_pod_that_excludes_pools_has_that_reason_and_may_use_other_nodes() -> 
     clear = required(expressions(("karpenter.sh/nodepool", "DoesNotExist", [])))
 
     assert why(checked(cluster([pod("web-0", **clear)]))) == [
-        "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"
+        "no node is made for it: it excludes the nodes of every pool (karpenter.sh/nodepool DoesNotExist)"
     ]
     assert [one.node for one in checked(cluster([pod("web-0", **clear)], nodes=[node("there")])).existing] == ["there"]
 

@@ -295,8 +295,9 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
     other = node_pool("lost")
     other["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "lost"
 
+    reason = "its class EC2NodeClass/lost does not exist"
     remedy = "create it, or name another in spec.template.spec.nodeClassRef of NodePool/lost"
-    assert why(planned(cluster([pod("web-0")], other))) == [f"lost: its class EC2NodeClass/lost is not there: {remedy}"]
+    assert why(planned(cluster([pod("web-0")], other))) == [f"lost: {reason}: {remedy}"]
 
 
 @pytest.mark.parametrize(
@@ -318,7 +319,7 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
         ({"spec": {"role": 5}}, "its class EC2NodeClass/own cannot be used: spec.amiSelectorTerms: it is missing"),
         (
             {"metadata": {"name": "own", "deletionTimestamp": "2026-11-21T05:17:28Z"}},
-            "its class EC2NodeClass/own is being deleted: create it anew once it is gone, or name another",
+            "its class EC2NodeClass/own is being deleted: create it again after that, or name another",
         ),
     ],
     ids=["new", "refused", "broken", "deleted"],

@@ -203,9 +203,7 @@ def launches_of(records: Iterable[LaunchRecord]) -> list[Launch]:
         try:
             found.append(launch_of(record))
         except BROKEN as reason:
-            log.error(
-                "launch %s is not sent again, its content in the memory table cannot be read: %r", record.id, reason
-            )
+            log.error("launch %s is not sent again, its content in the table cannot be read: %r", record.id, reason)
     return found
 
 

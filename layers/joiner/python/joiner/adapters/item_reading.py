@@ -29,7 +29,7 @@ class UnreadableRecord(Exception):
     """One unreadable item, and the reason."""
 
     def __init__(self, kind: str, item_id: str, reason: str) -> None:
-        super().__init__(f"item {kind} {item_id} of the memory table cannot be read: {reason}")
+        super().__init__(f"item {kind} {item_id} of the table cannot be read: {reason}")
         self.kind = kind
         self.id = item_id
         self.reason = reason

@@ -136,7 +136,7 @@ def _cause(
         return "Drifted", f"it is drifted ({condition.reason})", condition.since.timestamp() if condition.since else 0.0
     due = replaced_at(claim, pool) if settings.expiration.graceful else None
     if due is not None and due <= now:
-        return "Expired", "it is as old as its pool lets it become", due.timestamp()
+        return "Expired", "it has reached the age limit of its pool (expireAfter)", due.timestamp()
     return None
 
 

@@ -122,7 +122,7 @@ def _device_problems(device: BlockDevice, answers: VolumeAnswers, where: str) ->
         yield _invalid(
             where,
             (
-                f".deviceName: {name}: EC2 knows no such device: give one like /dev/xvdb (Amazon Linux's root is "
+                f".deviceName: {name}: EC2 has no such device name: use one such as /dev/xvdb (Amazon Linux's root is "
                 f"/dev/xvda)"
             ),
         )

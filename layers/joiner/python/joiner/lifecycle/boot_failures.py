@@ -56,7 +56,7 @@ def _judge(instance: str, reason: RetirementReason, launch_failure: str) -> Boot
     if reason is RetirementReason.LOST:
         message = (
             f"instance {instance} ended before its node registered (a person or a program terminated or stopped it: "
-            "CloudTrail names the caller; or EC2 took it back, or its user data shut it down)"
+            "CloudTrail names the caller; or EC2 terminated it, or its user data shut it down)"
         )
         return BootFailure(ENDED, message)
     if reason is RetirementReason.IMPAIRED:

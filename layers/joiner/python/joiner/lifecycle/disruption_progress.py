@@ -127,7 +127,7 @@ def _is_marked(claim: NodeClaim, tainted: Collection[str]) -> bool:
 
 def _judge_requested(record: DisruptionUnderWay, left: Sequence[str], tainted: Collection[str], at: int) -> Verdict:
     if not set(left) & set(tainted):
-        return Undone(tuple(left), "the retirement met an objection and removed the taint", failed=False)
+        return Undone(tuple(left), "the retirement was refused, and its taint was removed", failed=False)
     if at < record.requested_at + RETIRED_WITHIN:
         return Waiting("the retirement was requested and has not begun", requested=True)
     if record.requests < ATTEMPTS:

@@ -64,7 +64,7 @@ def _assess_without_node(claim: NodeClaim) -> RegistrationProgress:
     if claim.registered:
         return RegistrationProgress("waiting", f"its node {claim.node_name} is gone", NODE_GONE)
     deadline = node_deadlines.registration_deadline(claim)
-    until = f", it may until {format_timestamp(deadline)}" if deadline else ""
+    until = f", it may join until {format_timestamp(deadline)}" if deadline else ""
     return RegistrationProgress("waiting", f"instance {claim.instance_id} has not joined yet{until}")
 
 

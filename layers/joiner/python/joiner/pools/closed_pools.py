@@ -14,7 +14,7 @@ def find_closed_pools(pools: Iterable[NodePool], classes: Iterable[NodeClass]) -
 
     >>> from joiner.pools import NodeClassRef
     >>> find_closed_pools([NodePool("web", NodeClassRef("EC2NodeClass", "default"))], [])
-    {'NodePool/web': 'its class EC2NodeClass/default is not there'}
+    {'NodePool/web': 'its class EC2NodeClass/default does not exist'}
     """
     by_key = {node_class.key: node_class for node_class in classes}
     found = {pool.key: _reason(pool, by_key.get(pool.class_ref.key)) for pool in pools}
@@ -24,7 +24,7 @@ def find_closed_pools(pools: Iterable[NodePool], classes: Iterable[NodeClass]) -
 def _reason(pool: NodePool, node_class: NodeClass | None) -> str:
     key = pool.class_ref.key
     if node_class is None:
-        return f"its class {key} is not there"
+        return f"its class {key} does not exist"
     if node_class.deleting:
         return f"its class {key} is being deleted"
     return f"its class {key} is not ready" if node_class.conditions["Ready"].status == "False" else ""

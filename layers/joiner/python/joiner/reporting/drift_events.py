@@ -13,7 +13,7 @@ def report_drift(claim: NodeClaim, pool: NodePool | None) -> list[Event]:
     condition = claim.conditions[DRIFTED]
     owner = Subject.pool(pool) if pool is not None else None
     if not condition.true:
-        note = "Not drifted any more: it is like what would be launched now"
+        note = "No longer drifted: it equals a node that would be launched now"
         return [Event(Subject.claim(claim), "NotDrifted", "DetectDrift", note, news="NotDrifted", owner=owner)]
     note = f"{condition.reason}: {condition.message}"
     if pool is not None and not pool.disruption.settings.drift.replace:

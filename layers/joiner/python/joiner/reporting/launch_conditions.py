@@ -37,9 +37,11 @@ def with_outcome(claim: NodeClaim, outcome: LaunchOutcome, at: datetime) -> Node
         message = f"EC2 refused: {without_encoded_part(failure.message)} ({failure.code}). {failure.remedy}"
         return _unlaunched(claim, failure.reason, message, at)
     if outcome.short:
-        message = f"EC2 is short of {list_shortages(outcome)}. Others are tried, and these again later"
+        message = f"EC2 is short of {list_shortages(outcome)}. Other offerings are tried now, and these again later"
         return _unlaunched(claim, INSUFFICIENT_CAPACITY, message, at)
-    return _unlaunched(claim, "RequestLimitExceeded", "EC2 throttles the account's launches: it is tried again", at)
+    return _unlaunched(
+        claim, "RequestLimitExceeded", "EC2 throttles the account's launches: the launch is tried again", at
+    )
 
 
 def report_unlaunched(claim: NodeClaim) -> Event:

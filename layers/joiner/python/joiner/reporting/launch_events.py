@@ -41,12 +41,12 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], owner:
         events.append(Event(owner, "InsufficientCapacityError", "Launch", note, "Warning"))
     for code, remedy in sorted({(short.code, _remedy(short)) for short in outcome.short}):
         if remedy:
-            note = f"EC2 answered {code}, which does not pass by itself. {remedy[0].upper()}{remedy[1:]}"
+            note = f"EC2 answered {code}, which does not end by itself. {remedy[0].upper()}{remedy[1:]}"
             events.append(Event(owner, REMEDIES[code].reason, "Launch", note, "Warning"))
     if outcome.throttled:
         note = (
-            "EC2 throttles the account's launches (RequestLimitExceeded): the same is asked again, each "
-            "time a little later"
+            "EC2 throttles the account's launches (RequestLimitExceeded): the same request is sent "
+            "again, each time after a longer wait"
         )
         events.append(Event(owner, "RequestLimitExceeded", "Launch", note, "Warning"))
     for failure in outcome.failed:

@@ -19,7 +19,7 @@ WHY = {
     RetirementReason.EMPTY: "it is empty",
     RetirementReason.CONSOLIDATED: "its pods fit on other or cheaper nodes",
     RetirementReason.DRIFTED: "it differs from what its pool or node class describes",
-    RetirementReason.EXPIRED: "it is as old as its pool lets it become",
+    RetirementReason.EXPIRED: "it has reached the age limit of its pool (expireAfter)",
     RetirementReason.SURPLUS: "its pool has more nodes than its replicas",
     RetirementReason.DELETED: "it was deleted",
     RetirementReason.LOST: "its instance is gone",

@@ -15,7 +15,7 @@ def find_orphan_claims(survey: InstanceSurvey) -> list[Mismatch]:
             )
         elif claim.registered and claim.instance not in survey.nodes and not survey.instances[claim.instance].gone:
             found.append(
-                _case(claim, "deleted", f"the node of {claim.kind}/{claim.name} is not there any more", "node")
+                _case(claim, "deleted", f"the node of {claim.kind}/{claim.name} does not exist any more", "node")
             )
     return found
 

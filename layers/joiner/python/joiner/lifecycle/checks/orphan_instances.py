@@ -21,13 +21,13 @@ def find_orphan_instances(survey: InstanceSurvey) -> list[Mismatch]:
             continue
         node, absent = survey.nodes.get(instance.id, ""), f"claim-of/{instance.id}"
         if node:
-            message = f"no claim knows instance {instance.id}, and node {node} runs on it"
+            message = f"no claim has instance {instance.id}, and node {node} runs on it"
             found.append(Mismatch("rebuild", message, claim=claim, instance=instance.id, node=node, absent=absent))
         else:
             found.append(
                 Mismatch(
                     "collect",
-                    f"no claim knows instance {instance.id}",
+                    f"no claim has instance {instance.id}",
                     claim=claim,
                     instance=instance.id,
                     absent=absent,

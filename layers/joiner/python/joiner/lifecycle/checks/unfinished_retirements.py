@@ -16,7 +16,9 @@ def find_unfinished_retirements(survey: ClusterSurvey) -> list[DueRetirement]:
         if claim.name in survey.disrupting:  # DISRUPT finishes or undoes it
             continue
         if node is not None and node.has_taint(DISRUPTED) and not (claim.deleting or node.deletion):
-            found.append(DueRetirement(claim, "empty", f"node {node.name} was closed to be retired, and is not"))
+            found.append(
+                DueRetirement(claim, "empty", f"node {node.name} was tainted for a retirement that did not begin")
+            )
     return found
 
 

@@ -12,7 +12,7 @@ def find_changed_buffers(survey: ClusterSurvey) -> list[str]:
     """Return one sentence if the buffers, or what they name, are not planned as they are written."""
     written = describe_buffers(survey.lists, served=False, bound=(), nodes=(), unavailable=())
     due = are_buffers_due(written, survey.answers, survey.at)
-    return ["CapacityBuffers are not planned as they are written"] if due else []
+    return ["the last plan does not have the CapacityBuffers as they are now"] if due else []
 
 
 def find_buffers_to_plan(survey: ClusterSurvey) -> list[str]:
@@ -25,7 +25,7 @@ def find_buffers_to_plan(survey: ClusterSurvey) -> list[str]:
         unavailable=survey.unavailable,
     )
     due = is_free_capacity_due(described, survey.answers, survey.at)
-    return ["CapacityBuffers are not planned for the present nodes and pods"] if due else []
+    return ["the last plan for CapacityBuffers was made for other nodes and pods"] if due else []
 
 
 CHANGED_BUFFERS = ClusterCheck("changedBuffers", find_changed_buffers)

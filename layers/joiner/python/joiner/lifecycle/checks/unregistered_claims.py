@@ -23,7 +23,7 @@ def find_unregistered_claims(survey: ClusterSurvey) -> list[DueRetirement]:
             found.append(DueRetirement(claim, "never-joined", f"the node of {claim.key} never joined"))
         elif node is not None and reason in WITHOUT_NODE and not may_register_late(claim, survey.now):
             found.append(
-                DueRetirement(claim, "never-joined", f"node {node.name} came long after {claim.key} was given up")
+                DueRetirement(claim, "never-joined", f"node {node.name} registered long after {claim.key} was given up")
             )
         elif node is not None and reason == INITIALIZATION_TIMEOUT and survey.is_empty(node, survey.pods):
             found.append(DueRetirement(claim, "never-joined", f"node {node.name} never took pods"))

@@ -104,9 +104,9 @@ def _unresolved(pool: NodePool, snapshot: Snapshot) -> str:
         field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
         if pool.claim:
             field = "spec.machineTemplateRef" if pool.legacy else "spec.nodeClassRef"
-        return f"its class {key} is not there: create it, or name another in {field} of {pool.key}"
+        return f"its class {key} does not exist: create it, or name another in {field} of {pool.key}"
     if node_class.deleting:
-        return f"its class {key} is being deleted: create it anew once it is gone, or name another"
+        return f"its class {key} is being deleted: create it again after that, or name another"
     ready = node_class.conditions["Ready"]
     reason = f": {ready.message}" if ready.message and not ready.true else ""
     return f"its class {key} has not been resolved in EC2{reason}: look at the conditions in its status"

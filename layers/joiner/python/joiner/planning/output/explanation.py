@@ -33,6 +33,7 @@ Lacking = Callable[[PoolOffers, Alternatives], tuple[str, str]]
 """What a pool lacks for pods with these alternatives; computed once for all groups with equal alternatives."""
 
 ENOUGH_TRIED = 200
+BY_NAME = "it selects a node by name, and the name of a new node is not known yet"
 NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
 
 
@@ -50,7 +51,8 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
         elif _opts_out(group):
             found[group] = (
                 Reason(
-                    "", "no node is made for it: it keeps away from every pool's (karpenter.sh/nodepool DoesNotExist)"
+                    "",
+                    "no node is made for it: it excludes the nodes of every pool (karpenter.sh/nodepool DoesNotExist)",
                 ),
             )
         elif not pools:
@@ -81,7 +83,7 @@ def _reason(state: PlanState, group: PodGroup, pool_offers: PoolOffers, lacking:
     if not group.where:
         return Reason(
             pool,
-            NO_TERMS if group.constraints.suits_no_node else "it asks for a node by name, and a new node has none yet",
+            NO_TERMS if group.constraints.suits_no_node else BY_NAME,
         )
     usable = sorted(
         {
