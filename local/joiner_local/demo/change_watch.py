@@ -18,6 +18,7 @@ from joiner_local.demo.execution_listing import RUNNING, ExecutionSource, events
 T = TypeVar("T")
 
 ROUND_SECONDS = 0.1
+LONGEST_PAUSE = 3.0  # seconds between two questions
 DISRUPTED = "karpenter.sh/disrupted"
 
 
@@ -179,9 +180,9 @@ def until(question: Callable[[], T | None], *, what: str, limit: float = 60.0) -
         answered = time.monotonic()
         if answered > end:
             raise WatchTimeout(f"{what}: not within {limit:.0f} s")
-        time.sleep(
-            max(ROUND_SECONDS, 9 * (answered - asked))
-        )  # a server that responds slowly is busy with the expected change
+        # A server that responds slowly is busy with the expected change. A question that does something itself, as one
+        # that runs a sweep, is slow without that.
+        time.sleep(min(LONGEST_PAUSE, max(ROUND_SECONDS, 9 * (answered - asked))))
 
 
 def states(world: ExecutionSource, execution_arn: str) -> list[StateDuration]:
