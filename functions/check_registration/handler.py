@@ -132,16 +132,20 @@ class RegistrationCheck:
         `events` are those of the rounds before. They are written here, while nodes boot. A wave whose execution is
         still `launching` is not done, because its launches add claims to it.
         """
-        began, reported = self._clock(), list(events)
-        found = self._pass(wave_name, now, launching=launching)
+        began, found = self._clock(), self._pass(wave_name, now, launching=launching)
+        reported = [*events, *found.events]
         while found.due and not self._time_left.over and self._clock() - began < self._seconds:
-            reported += found.events
             self._sleep(BETWEEN_PASSES)
-            found = self._pass(wave_name, now + timedelta(seconds=self._clock() - began), launching=launching)
+            try:
+                found = self._pass(wave_name, now + timedelta(seconds=self._clock() - began), launching=launching)
+            except (KubeError, ClientError) as reason:  # the next check repeats it; what was done is reported
+                logger.warning("a pass failed", reason=str(reason))
+                break
+            reported += found.events
         progress = found.progress
         nodes_wait = bool(progress.wave.claims) and (launching or bool(progress.claims(*WAITING)))
         most = EVENTS_WHILE_NODES_WAIT if nodes_wait else EVENTS_AT_ONCE
-        self._publish([*reported, *found.events], wave_name, now, most)
+        self._publish(reported, wave_name, now, most)
         answer = progress.render()
         answer["done"] = answer["done"] and not (launching and progress.wave.execution)
         if answer["done"] and progress.wave.execution:

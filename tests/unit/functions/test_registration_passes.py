@@ -5,6 +5,7 @@ from typing import Any
 
 from functions.check_registration.handler import BETWEEN_PASSES, RegistrationCheck
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.parallel_calls import TimeLeft
 from joiner.names import FILLING
 from tests.unit.functions.scale_up import SimulatedCluster
@@ -76,6 +77,25 @@ def test_a_node_that_becomes_ready_during_a_check_gets_its_pods_in_it_and_all_op
     assert (nodes_of_pods(cluster), closed(cluster)) == (["node-i-0000", "node-i-0001"], [])
     # The node that gets its pods in the second pass opens a second later; the first one has waited a part of that
     assert course.pauses == [BETWEEN_PASSES, 1.0]
+
+
+def test_a_pass_that_fails_ends_the_check_and_loses_nothing_of_the_pass_before(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-1"), pending("web-2")).boot()
+    _, other = cluster.kube.all(kinds.NODES)
+    become_ready(other, False)
+
+    def fail() -> None:
+        cluster.kube.fault = unavailable
+
+    def unavailable(method: str, path: str, do: Any) -> Any:
+        if method == "GET" and path.endswith("/nodes"):
+            raise KubeError("the API server is unavailable", status=503)
+        return do()
+
+    answer = check(cluster, Course({1: fail}))
+
+    assert (answer["done"], answer["settling"], answer["registered"]) == (False, 1, 2)
+    assert "Registered" in [each["reason"] for each in cluster.kube.all(kinds.EVENTS)]
 
 
 def test_a_node_opens_a_second_after_its_bindings_while_another_boots(cluster: SimulatedCluster) -> None:
