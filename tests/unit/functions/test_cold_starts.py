@@ -54,7 +54,7 @@ print(*sorted(sys.modules))
         ("ring_doorbell", ("joiner.pools", "joiner.cluster", "kubernetes")),
         ("find_pending_pods", ("yaml", "kubernetes.client.models", "boto3", "highspy")),
         ("record_node_claims", ("yaml", "kubernetes.client.models", "boto3", "highspy")),
-        ("launch_instances", ("kubernetes", "boto3", "highspy")),
+        ("launch_instances", ("joiner.planning", "kubernetes", "boto3", "highspy")),
     ],
 )
 def test_a_cold_start_imports_no_module_that_its_function_does_not_use(

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import msgspec
 
@@ -22,15 +22,17 @@ from joiner.cluster import Pod
 from joiner.cluster.list_pages import PODS, Packed
 from joiner.disruption.disruption_history import SeenPods
 from joiner.disruption.drift import ObservedInstance
-from joiner.disruption.proposal import Proposal
 from joiner.launching import Launch
 from joiner.lifecycle.checks import SeenClaim
 from joiner.lifecycle.planning_back_off import PendingPodClass
-from joiner.planning import Plan, Snapshot
 from joiner.pools import ResolvedNodeClass
 from joiner.pools.node_class import IpFamily
 from joiner.reporting.event_limits import limit_events
 from joiner.reporting.events import Event
+
+if TYPE_CHECKING:  # Most functions read neither plans nor proposals, and start without these modules.
+    from joiner.disruption.proposal import Proposal
+    from joiner.planning import Plan, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,8 @@ def put_snapshot(
     `assigned` is the assignments as the ledger contains them, `assignments` the part of them that no pod has used yet.
     `pending_classes` describes the pending pods of each class, for their back-off.
     """
+    from joiner.planning import Snapshot
+
     key = task.key(SNAPSHOTS)
     kept: dict[str, Any] = {
         "lists": Snapshot.trim(lists),
@@ -91,7 +95,7 @@ class _PendingClasses(TypedDict, total=False):
     pendingClasses: dict[str, tuple[int, str, str]]
 
 
-def get_snapshot(store: Store, key: str) -> Snapshot:
+def get_snapshot(store: Store, key: str) -> "Snapshot":
     """Return a stored snapshot as values."""
     stored = store.get_as(key, _KeptParts)
     lists = {
@@ -101,8 +105,10 @@ def get_snapshot(store: Store, key: str) -> Snapshot:
     return _parse(stored, lists)
 
 
-def _parse(stored: "_KeptParts", lists: Mapping[str, Any]) -> Snapshot:
+def _parse(stored: "_KeptParts", lists: Mapping[str, Any]) -> "Snapshot":
     known = {"assignments": stored["assignments"], "in_flight": stored["inFlight"]}
+    from joiner.planning import Snapshot
+
     return Snapshot.from_lists(lists, **known, ip_family=stored.get("ipFamily", "ipv4"))
 
 
@@ -130,7 +136,7 @@ class KeptSnapshot:
     `world` and `lists` contain no pods, because pods are numerous; `named` reads some of them.
     """
 
-    world: Snapshot
+    world: "Snapshot"
     lists: Mapping[str, Sequence[Mapping[str, Any]]]
     assigned: Mapping[str, Mapping[str, int]]
     pods: memoryview = field(default=memoryview(b"[]"), repr=False)
@@ -207,27 +213,31 @@ def launches_of(records: Iterable[LaunchRecord]) -> list[Launch]:
     return found
 
 
-def put_plan(store: Store, task: Task, plan: Plan) -> str:
+def put_plan(store: Store, task: Task, plan: "Plan") -> str:
     """Store the plan of a round; return the key."""
     key = task.key(PLANS)
     store.put(key, plan.to_json())
     return key
 
 
-def get_plan(store: Store, key: str) -> Plan:
+def get_plan(store: Store, key: str) -> "Plan":
     """Return a stored plan as a value."""
+    from joiner.planning import Plan
+
     return Plan.from_json(store.get(key))
 
 
-def put_proposal(store: Store, task: Task, proposal: Proposal) -> str:
+def put_proposal(store: Store, task: Task, proposal: "Proposal") -> str:
     """Store one proposal of nodes to disrupt; return the key."""
     key = task.key(DECISIONS)
     store.put(key, {name: part for name, part in proposal.to_json().items() if name != "schema"})  # the store adds it
     return key
 
 
-def get_proposal(store: Store, key: str) -> Proposal:
+def get_proposal(store: Store, key: str) -> "Proposal":
     """Return a stored proposal as a value."""
+    from joiner.disruption.proposal import Proposal
+
     return Proposal.from_json(store.get(key))
 
 
