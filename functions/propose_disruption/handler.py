@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from joiner.adapters import documents, environment
+from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task, shortened
@@ -96,7 +96,7 @@ class DisruptionPlanning:
         for one in moved:
             evictions.update(one.pods)
         return DisruptionHistory(
-            pod_events=find_pod_events(documents.get_pod_events(self._store), digest_snapshot(world), now),
+            pod_events=find_pod_events(sweep_documents.get_pod_events(self._store), digest_snapshot(world), now),
             disrupting=frozenset(claim for record in under_way for claim in record.claims),
             evictions=evictions,
             moves={

@@ -23,7 +23,7 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.refresh_catalogue.account_commitments import AccountReader
-from joiner.adapters import documents, environment, metrics, spot_history
+from joiner.adapters import documents, environment, metrics, spot_history, sweep_documents
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.instance_prices import on_demand_prices, price_list_region, spot_prices
 from joiner.adapters.interruption_warnings import InterruptionWarnings
@@ -128,7 +128,7 @@ class CatalogueRefresh:
     ) -> list[InstanceType]:
         """Return every type that is offered and can be a node. A type without a price has no offerings."""
         described = self._ec2.pages("describe_instance_types", "InstanceTypes")
-        memory = valid_memory(documents.get_observed_memory(self._store), now)
+        memory = valid_memory(sweep_documents.get_observed_memory(self._store), now)
         return [
             instance_type_from_ec2(
                 info,

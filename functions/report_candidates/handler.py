@@ -10,7 +10,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from joiner.adapters import documents, environment
+from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import index_by_name, list_claims, write_conditions
 from joiner.adapters.kube_errors import KubeError
@@ -37,7 +37,7 @@ class CandidateReport:
         """Return ``{"conditions", "events"}``: how many were written."""
         made = documents.get_proposal(self._store, proposal)
         world = documents.get_snapshot(self._store, snapshot)
-        moved = find_pod_events(documents.get_pod_events(self._store), digest_snapshot(world), now)
+        moved = find_pod_events(sweep_documents.get_pod_events(self._store), digest_snapshot(world), now)
         consolidatable = find_consolidatable(world, moved, now)
         claims = index_by_name(list_claims(self._kube).claims)
         changed = [

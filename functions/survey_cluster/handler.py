@@ -17,7 +17,7 @@ from functions.survey_cluster.node_memory_record import record_node_memory
 from functions.survey_cluster.spot_hours_record import record_spot_hours
 from functions.survey_cluster.survey_document import build_survey_document
 from functions.survey_cluster.survey_reports import SurveyReports
-from joiner.adapters import documents, environment, metrics
+from joiner.adapters import documents, environment, metrics, sweep_documents
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster, Lists
 from joiner.adapters.disruptions import Disruptions
@@ -210,10 +210,10 @@ class ClusterSurveying:
         """Store the pods of each node if they changed; return the last pod event of each claim."""
         if not nodes:
             return {}
-        before, digests = documents.get_pod_events(self._store), digest_nodes(nodes, pods)
+        before, digests = sweep_documents.get_pod_events(self._store), digest_nodes(nodes, pods)
         seen = note_pod_events(before, digests, int(now.timestamp()))
         if seen != before:
-            documents.put_pod_events(self._store, seen)
+            sweep_documents.put_pod_events(self._store, seen)
         return find_pod_events(seen, digests, now)
 
     def _drift(self, survey: ClusterSurvey, task: Task) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The record of the memory that nodes really have, which the next refresh of the catalogue reads."""
 
-from joiner.adapters import documents
+from joiner.adapters import sweep_documents
 from joiner.adapters.store import Store
 from joiner.catalogue.observed_memory import memory_of_nodes, note_observed_memory
 from joiner.lifecycle.checks import ClusterSurvey
@@ -12,7 +12,7 @@ def record_node_memory(survey: ClusterSurvey, store: Store) -> None:
     seen = memory_of_nodes((claim, nodes[claim.key]) for claim in survey.claims if claim.key in nodes)
     if not seen:
         return
-    before = documents.get_observed_memory(store)
+    before = sweep_documents.get_observed_memory(store)
     after = note_observed_memory(before, seen, survey.now)
     if after != before:
-        documents.put_observed_memory(store, after)
+        sweep_documents.put_observed_memory(store, after)

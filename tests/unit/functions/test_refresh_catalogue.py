@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from functions.refresh_catalogue.handler import CatalogueRefresh, NoPrices
-from joiner.adapters import documents
+from joiner.adapters import documents, sweep_documents
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.store import Store
 from joiner.catalogue import CapacityEstimate, Offering, load_published_prices
@@ -170,12 +170,12 @@ def test_settings_change_the_memory_and_the_pods_of_nodes(store: Store) -> None:
 def test_the_memory_that_nodes_reported_is_in_the_catalogue_for_sixty_days(store: Store) -> None:
     seen, old = int(NOON_OF_LAST_MONTH.timestamp()), int((NOW - timedelta(days=60)).timestamp())
     observed = {"m5.large": {"ami-1": ObservedMemory(8_000_000_000, seen), "ami-2": ObservedMemory(1, old)}}
-    documents.put_observed_memory(store, observed)
+    sweep_documents.put_observed_memory(store, observed)
 
     refresh(store, FakeRegion("eu-west-1a"))
 
     assert documents.get_catalogue(store).types["m5.large"].observed_memory == {"ami-1": 8_000_000_000}
-    assert documents.get_observed_memory(store) == observed
+    assert sweep_documents.get_observed_memory(store) == observed
 
 
 def test_commitments_of_the_settings_are_in_the_catalogue(store: Store) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from functions.find_candidates import handler as find_candidates
 from functions.report_candidates import handler as report_candidates
-from joiner.adapters import documents
+from joiner.adapters import documents, sweep_documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
@@ -57,7 +57,7 @@ def note_event(cluster: SimulatedCluster, claim: str, minutes_ago: int) -> None:
     digests = digest_snapshot(Snapshot.from_lists(lists))
     at = int((cluster.now - timedelta(minutes=minutes_ago)).timestamp())
     seen = {key: SeenPods(digest, at if key.endswith(claim) else 0) for key, digest in digests.items()}
-    documents.put_pod_events(cluster.store, seen)
+    sweep_documents.put_pod_events(cluster.store, seen)
 
 
 def test_a_claim_is_consolidatable_when_its_node_was_left_alone_for_consolidate_after(grown: SimulatedCluster) -> None:

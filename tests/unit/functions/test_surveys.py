@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters import sweep_documents
 from joiner.adapters.disruption_items import DisruptionRecord, LastProposal
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
@@ -76,28 +76,28 @@ def test_consolidate_after_starts_again_when_a_pod_ends_and_nothing_is_written_a
     ended = next(claim.key for claim in claims(standing) if claim.node_name == node_of(standing, "web-1"))
     others = {claim.key for claim in claims(standing)} - {ended}
     before = looked(standing, 1)[0]["disruption"]["digest"]
-    assert {one.at for one in documents.get_pod_events(standing.store).values()} == {0}
+    assert {one.at for one in sweep_documents.get_pod_events(standing.store).values()} == {0}
 
     standing.kube.objects["pods", "default", "web-1"]["status"]["phase"] = "Succeeded"
     restarted = looked(standing, 2)[0]["disruption"]["digest"]
-    event, seen = int(standing.now.timestamp()), documents.get_pod_events(standing.store)
+    event, seen = int(standing.now.timestamp()), sweep_documents.get_pod_events(standing.store)
     within = looked(standing, 3, after=599)[0]["disruption"]["digest"]
     over = looked(standing, 4, after=1)[0]["disruption"]["digest"]
 
     assert {key: one.at for key, one in seen.items()} == {ended: event, **dict.fromkeys(others, 0)}
     assert restarted == within, "the node is within its consolidateAfter"
     assert len({before, within, over}) == 3
-    assert documents.get_pod_events(standing.store) == seen
+    assert sweep_documents.get_pod_events(standing.store) == seen
 
 
 def test_pod_events_that_cannot_be_read_count_as_none_and_are_written_anew(standing: SimulatedCluster) -> None:
     looked(standing, 1)
-    written = documents.get_pod_events(standing.store)
-    standing.store.put(documents.POD_EVENTS, {"nodes": 7})
-    assert documents.get_pod_events(standing.store) == {}
+    written = sweep_documents.get_pod_events(standing.store)
+    standing.store.put(sweep_documents.POD_EVENTS, {"nodes": 7})
+    assert sweep_documents.get_pod_events(standing.store) == {}
 
     looked(standing, 2)
-    assert documents.get_pod_events(standing.store) == written
+    assert sweep_documents.get_pod_events(standing.store) == written
 
 
 def report_memory(cluster: SimulatedCluster, size: int) -> None:
@@ -110,23 +110,23 @@ def test_a_sweep_records_the_memory_of_nodes_once(standing: SimulatedCluster) ->
     report_memory(standing, 7_000_000_000)
 
     looked(standing, 1)
-    first = documents.get_observed_memory(standing.store)
+    first = sweep_documents.get_observed_memory(standing.store)
     written = int(standing.now.timestamp())
     looked(standing, 2)
 
     assert first == {"m5.large": {"ami-1": ObservedMemory(7_000_000_000, written)}}
-    assert documents.get_observed_memory(standing.store) == first
+    assert sweep_documents.get_observed_memory(standing.store) == first
 
 
 def test_an_observed_memory_that_cannot_be_read_counts_as_none_and_is_written_anew(standing: SimulatedCluster) -> None:
     report_memory(standing, 7_000_000_000)
     looked(standing, 1)
-    written = documents.get_observed_memory(standing.store)
-    standing.store.put(documents.OBSERVED_MEMORY, {"types": 7})
-    assert documents.get_observed_memory(standing.store) == {}
+    written = sweep_documents.get_observed_memory(standing.store)
+    standing.store.put(sweep_documents.OBSERVED_MEMORY, {"types": 7})
+    assert sweep_documents.get_observed_memory(standing.store) == {}
 
     looked(standing, 2)
-    assert documents.get_observed_memory(standing.store).keys() == written.keys() == {"m5.large"}
+    assert sweep_documents.get_observed_memory(standing.store).keys() == written.keys() == {"m5.large"}
 
 
 def test_a_node_of_a_disruption_under_way_is_not_a_half_begun_retirement(standing: SimulatedCluster) -> None:

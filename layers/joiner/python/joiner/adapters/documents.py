@@ -5,7 +5,7 @@ One function writes each document and later functions read it. Writer and reader
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
@@ -15,12 +15,10 @@ import msgspec
 from joiner.adapters.item_reading import BROKEN
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.payload import Task
-from joiner.adapters.store import UNREADABLE, DocumentSchema, NoSuchDocument, Store
+from joiner.adapters.store import DocumentSchema, NoSuchDocument, Store
 from joiner.catalogue import Catalogue
-from joiner.catalogue.observed_memory import ObservedMemories, ObservedMemory
 from joiner.cluster import Pod
 from joiner.cluster.list_pages import PODS, Packed
-from joiner.disruption.disruption_history import SeenPods
 from joiner.disruption.drift import ObservedInstance
 from joiner.launching import Launch
 from joiner.lifecycle.checks import SeenClaim
@@ -327,50 +325,6 @@ def get_events(store: Store, key: str) -> list[Event]:
     return store.get_as(key, list[Event])
 
 
-POD_EVENTS: Final = "pod-events/latest.json.gz"
-
-
-def put_pod_events(store: Store, seen: Mapping[str, SeenPods]) -> None:
-    """Store the pods that a sweep saw on each node, by the key of the claim."""
-    store.put(POD_EVENTS, {"nodes": {key: [one.digest, one.at] for key, one in seen.items()}})
-
-
-def get_pod_events(store: Store) -> Mapping[str, SeenPods]:
-    """Return the pods that the last sweep saw on each node, read again only when they changed.
-
-    A document that is missing or cannot be read counts as empty; the next sweep replaces it.
-    """
-    return _get_of_last_sweep(store, POD_EVENTS, _read_pod_events, "the pods of the last sweep")
-
-
-def _read_pod_events(stored: Any) -> Mapping[str, SeenPods]:
-    return {str(key): SeenPods(str(digest), int(at)) for key, (digest, at) in stored["nodes"].items()}
-
-
-OBSERVED_MEMORY: Final = "observed-memory/latest.json.gz"
-
-
-def put_observed_memory(store: Store, observed: ObservedMemories) -> None:
-    """Store the memory that nodes reported, by instance type and id of the image."""
-    types = {name: {image: [one.size, one.at] for image, one in of_type.items()} for name, of_type in observed.items()}
-    store.put(OBSERVED_MEMORY, {"types": types})
-
-
-def get_observed_memory(store: Store) -> ObservedMemories:
-    """Return the stored memory of nodes, read again only when it changed.
-
-    A document that is missing or cannot be read counts as empty; the next sweep replaces it.
-    """
-    return _get_of_last_sweep(store, OBSERVED_MEMORY, _read_observed_memory, "the observed memory of nodes")
-
-
-def _read_observed_memory(stored: Any) -> ObservedMemories:
-    return {
-        str(name): {str(image): ObservedMemory(int(size), int(at)) for image, (size, at) in of_type.items()}
-        for name, of_type in stored["types"].items()
-    }
-
-
 CATALOGUE: Final = "catalogue/latest.json.gz"
 
 
@@ -395,14 +349,3 @@ def get_catalogue(store: Store) -> Catalogue:
         raise NoCatalogue("refresh_catalogue has not written a catalogue yet") from reason
     except DocumentSchema as reason:  # written by another version; refresh_catalogue replaces it
         raise NoCatalogue(f"{reason}; refresh_catalogue writes it anew") from reason
-
-
-def _get_of_last_sweep(store: Store, key: str, read: Callable[[Any], Mapping[str, V]], what: str) -> Mapping[str, V]:
-    """Return a document that sweeps replace; an empty mapping if it is missing or cannot be read."""
-    try:
-        return store.get_seldom_changed(key, read)
-    except NoSuchDocument:
-        return {}
-    except (DocumentSchema, *BROKEN, *UNREADABLE) as reason:
-        log.warning("%s cannot be read: %s", what, reason)
-        return {}

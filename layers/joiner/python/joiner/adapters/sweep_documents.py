@@ -1,0 +1,68 @@
+"""The documents that each sweep may replace: the pods it saw on each node, and the memory that nodes reported."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from joiner.adapters.item_reading import BROKEN
+from joiner.adapters.store import UNREADABLE, DocumentSchema, NoSuchDocument, Store
+from joiner.catalogue.observed_memory import ObservedMemories, ObservedMemory
+from joiner.disruption.disruption_history import SeenPods
+
+log = logging.getLogger(__name__)
+
+V = TypeVar("V")
+
+POD_EVENTS: Final = "pod-events/latest.json.gz"
+
+
+def put_pod_events(store: Store, seen: Mapping[str, SeenPods]) -> None:
+    """Store the pods that a sweep saw on each node, by the key of the claim."""
+    store.put(POD_EVENTS, {"nodes": {key: [one.digest, one.at] for key, one in seen.items()}})
+
+
+def get_pod_events(store: Store) -> Mapping[str, SeenPods]:
+    """Return the pods that the last sweep saw on each node, read again only when they changed.
+
+    A document that is missing or cannot be read counts as empty; the next sweep replaces it.
+    """
+    return _get_of_last_sweep(store, POD_EVENTS, _read_pod_events, "the pods of the last sweep")
+
+
+def _read_pod_events(stored: Any) -> Mapping[str, SeenPods]:
+    return {str(key): SeenPods(str(digest), int(at)) for key, (digest, at) in stored["nodes"].items()}
+
+
+OBSERVED_MEMORY: Final = "observed-memory/latest.json.gz"
+
+
+def put_observed_memory(store: Store, observed: ObservedMemories) -> None:
+    """Store the memory that nodes reported, by instance type and id of the image."""
+    types = {name: {image: [one.size, one.at] for image, one in of_type.items()} for name, of_type in observed.items()}
+    store.put(OBSERVED_MEMORY, {"types": types})
+
+
+def get_observed_memory(store: Store) -> ObservedMemories:
+    """Return the stored memory of nodes, read again only when it changed.
+
+    A document that is missing or cannot be read counts as empty; the next sweep replaces it.
+    """
+    return _get_of_last_sweep(store, OBSERVED_MEMORY, _read_observed_memory, "the observed memory of nodes")
+
+
+def _read_observed_memory(stored: Any) -> ObservedMemories:
+    return {
+        str(name): {str(image): ObservedMemory(int(size), int(at)) for image, (size, at) in of_type.items()}
+        for name, of_type in stored["types"].items()
+    }
+
+
+def _get_of_last_sweep(store: Store, key: str, read: Callable[[Any], Mapping[str, V]], what: str) -> Mapping[str, V]:
+    """Return a document that sweeps replace; an empty mapping if it is missing or cannot be read."""
+    try:
+        return store.get_seldom_changed(key, read)
+    except NoSuchDocument:
+        return {}
+    except (DocumentSchema, *BROKEN, *UNREADABLE) as reason:
+        log.warning("%s cannot be read: %s", what, reason)
+        return {}
