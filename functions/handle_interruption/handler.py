@@ -28,7 +28,7 @@ from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.executions import Executions, ring_scale_up
 from joiner.adapters.immediate_termination_records import record_launch_failure
-from joiner.adapters.interruption_warnings import InterruptionWarnings
+from joiner.adapters.interruption_records import InterruptionWarnings
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import OfferingKey, Pairing
 from joiner.adapters.pause import PauseSwitch
@@ -308,7 +308,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
             environment.ledger(),
             environment.retirements(),
             environment.recommendations(),
-            environment.interruption_warnings(),
+            environment.interruption_records(),
         ),
         Executions(environment.client("stepfunctions")),
         Ec2(environment.client("ec2")),

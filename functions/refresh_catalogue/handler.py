@@ -26,7 +26,7 @@ from functions.refresh_catalogue.account_commitments import AccountReader
 from joiner.adapters import documents, environment, metrics, spot_history, sweep_documents
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.instance_prices import on_demand_prices, price_list_region, spot_prices
-from joiner.adapters.interruption_warnings import InterruptionWarnings
+from joiner.adapters.interruption_records import InterruptionWarnings
 from joiner.adapters.store import Store
 from joiner.catalogue import (
     CapacityEstimate,
@@ -216,7 +216,7 @@ def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         estimate=estimate,
         commitments=commitments_of_settings(settings),
         account=AccountReader(client, environment.client("savingsplans"), region, cluster) if from_account else None,
-        interruptions=InterruptionPrices(environment.interruption_warnings(), lost_hours) if lost_hours else None,
+        interruptions=InterruptionPrices(environment.interruption_records(), lost_hours) if lost_hours else None,
     )
     answer = refresh.run(environment.now())
     metrics.publish(cluster, {"CommitmentsNotRead": len(answer["commitmentsNotRead"])})

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import Executions
-from joiner.adapters.interruption_warnings import InterruptionWarnings
+from joiner.adapters.interruption_records import InterruptionWarnings
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from tests.unit.functions.function_loading import FUNCTIONS

@@ -16,7 +16,7 @@ from functions.begin_retirement.noted_retirements import take_noted_claims
 from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import ATTEMPTS, Executions
-from joiner.adapters.interruption_warnings import InterruptionWarnings
+from joiner.adapters.interruption_records import InterruptionWarnings
 from joiner.adapters.ledger_items import Retirement as Noted
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements

@@ -10,7 +10,7 @@ from functions.refresh_catalogue.handler import InterruptionPrices
 from functions.survey_cluster.spot_hours_record import record_spot_hours
 from joiner import names
 from joiner.adapters import documents
-from joiner.adapters.interruption_warnings import InterruptionWarnings
+from joiner.adapters.interruption_records import InterruptionWarnings
 from joiner.adapters.spot_history import SPOT_HOURS, get_spot_hours
 from joiner.adapters.store import NoSuchDocument
 from joiner.catalogue.interruption_history import DAY, Interruptions, SpotHours

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from joiner.adapters.drift_detections import DriftDetections
     from joiner.adapters.empty_nodes import EmptyNodes
     from joiner.adapters.immediate_sweeps import SweepSlot
-    from joiner.adapters.interruption_warnings import InterruptionWarnings
+    from joiner.adapters.interruption_records import InterruptionWarnings
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
     from joiner.adapters.orphan_records import Absences, Disuse, Impairments
@@ -231,9 +231,9 @@ def impairments() -> "Impairments":
 
 
 @functools.cache
-def interruption_warnings() -> "InterruptionWarnings":
+def interruption_records() -> "InterruptionWarnings":
     """Return the records of the warnings that spot instances got."""
-    from joiner.adapters.interruption_warnings import InterruptionWarnings
+    from joiner.adapters.interruption_records import InterruptionWarnings
 
     return InterruptionWarnings(client("dynamodb"), setting("JOINER_TABLE"))
 

@@ -13,7 +13,7 @@ def mix_workloads(pods: Sequence[Pod]) -> Sequence[Pod]:
     """Return the pods in an order in which every part has about the same share of each workload. The pods of one
     workload keep their order.
 
-    >>> pods = [Pod(name=name, owner_name=name[0]) for name in ("a1", "a2", "a3", "a4", "b1", "b2")]
+    >>> pods = [Pod("default", name, owner_name=name[0]) for name in ("a1", "a2", "a3", "a4", "b1", "b2")]
     >>> [pod.name for pod in mix_workloads(pods)]
     ['a1', 'b1', 'a2', 'a3', 'b2', 'a4']
     """

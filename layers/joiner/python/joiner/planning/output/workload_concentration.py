@@ -56,7 +56,7 @@ def asks_for_one(pod: Pod, key: str) -> bool:
 
     >>> from joiner.cluster import PodConstraints, Requirements
     >>> chosen = PodConstraints(selector=Requirements.from_labels({names.ZONE: "eu-west-1a"}))
-    >>> asks_for_one(Pod(name="web", constraints=chosen), names.ZONE), asks_for_one(Pod(name="web"), names.ZONE)
+    >>> asks_for_one(Pod("default", "web", constraints=chosen), names.ZONE), asks_for_one(Pod("default", "web"), names.ZONE)
     (True, False)
     """
     rules = pod.constraints
