@@ -56,7 +56,8 @@ def asks_for_one(pod: Pod, key: str) -> bool:
 
     >>> from joiner.cluster import PodConstraints, Requirements
     >>> chosen = PodConstraints(selector=Requirements.from_labels({names.ZONE: "eu-west-1a"}))
-    >>> asks_for_one(Pod("default", "web", constraints=chosen), names.ZONE), asks_for_one(Pod("default", "web"), names.ZONE)
+    >>> pod = Pod("default", "web", constraints=chosen)
+    >>> asks_for_one(pod, names.ZONE), asks_for_one(Pod("default", "web"), names.ZONE)
     (True, False)
     """
     rules = pod.constraints
