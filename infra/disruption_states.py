@@ -16,7 +16,7 @@ from typing import Any, Final
 from infra.disruption_expressions import INITIAL_VARIABLES, MAY_AWAIT, MUST_SETTLE, SUMMARY
 from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
 from infra.lease_states import LEASE_LOST, attribute
-from infra.machine_parts import MachineParts
+from infra.machine_resources import MachineResources
 from infra.scale_up_states import NO_CATALOGUE
 from infra.service_integrations import ItemUpdate, execution_name
 from infra.state_machine_limits import (
@@ -56,31 +56,31 @@ marked; what was begun is settled later."""
 
 
 @dataclass(frozen=True, slots=True)
-class DisruptionParts(MachineParts):
+class DisruptionResources(MachineResources):
     """What the states refer to."""
 
     scale_up_arn: str
     retire_arn: str
 
 
-def disruption_definition(parts: DisruptionParts) -> State:
+def disruption_definition(resources: DisruptionResources) -> State:
     """Return the definition of the machine."""
-    paused = parts.integrations.unless_paused(
-        parts.cluster,
+    paused = resources.integrations.unless_paused(
+        resources.cluster,
         next="Describe the cluster",
         catch=[Catch([EVERY_ERROR], "The disruption failed")],
         launching=True,
     )
     states = {
         **paused,
-        **_turn_states(parts),
-        **_proposal_states(parts),
-        **_lease_states(parts),
-        **_validation_states(parts),
-        **_launch_states(parts),
-        **_release_states(parts),
-        **_settling_states(parts),
-        **_final_states(parts),
+        **_turn_states(resources),
+        **_proposal_states(resources),
+        **_lease_states(resources),
+        **_validation_states(resources),
+        **_launch_states(resources),
+        **_release_states(resources),
+        **_settling_states(resources),
+        **_final_states(resources),
     }
     return state_machine(
         states,
@@ -89,7 +89,7 @@ def disruption_definition(parts: DisruptionParts) -> State:
     )
 
 
-def _turn_states(parts: DisruptionParts) -> States:
+def _turn_states(resources: DisruptionResources) -> States:
     turn = {
         ":me": {"S": EXECUTION_ARN},
         ":now": {"N": jsonata(f"$string({NOW_SECONDS})")},
@@ -102,14 +102,14 @@ def _turn_states(parts: DisruptionParts) -> States:
         condition="attribute_not_exists(holder) OR disruptUntil < :now OR holder = :me",
     )
     return {
-        "Describe the cluster": parts.integrations.describe_cluster(
-            parts.cluster,
+        "Describe the cluster": resources.integrations.describe_cluster(
+            resources.cluster,
             next="Take the turn",
             assign=INITIAL_VARIABLES,
             catch=[Catch([EVERY_ERROR], "The disruption failed")],
         ),
-        "Take the turn": parts.integrations.update_item(
-            parts.table,
+        "Take the turn": resources.integrations.update_item(
+            resources.table,
             update,
             next="Is a disruption left over?",
             catch=[
@@ -122,10 +122,10 @@ def _turn_states(parts: DisruptionParts) -> States:
     }
 
 
-def _proposal_states(parts: DisruptionParts) -> States:
+def _proposal_states(resources: DisruptionResources) -> States:
     return {
         "Find candidates": _invoke(
-            parts,
+            resources,
             "find_candidates",
             {},
             next="May nodes be disrupted?",
@@ -133,22 +133,22 @@ def _proposal_states(parts: DisruptionParts) -> States:
         ),
         "May nodes be disrupted?": choice_state({"$found.why = ''": "Resolve node classes"}, otherwise=GIVE_BACK_TURN),
         "Resolve node classes": _invoke(
-            parts,
+            resources,
             "resolve_node_classes",
             {"snapshot": jsonata("$found.snapshot")},
             next="Propose disruption",
             assign={"classes": jsonata("$states.result.Payload.classes")},
         ),
         "Propose disruption": _invoke(
-            parts,
+            resources,
             "propose_disruption",
             {"snapshot": jsonata("$found.snapshot"), "classes": jsonata("$classes"), "digest": jsonata("$digest")},
             next="Report candidates",
             assign={"proposed": jsonata("$states.result.Payload")},
             retry=[Retry(NO_CATALOGUE, attempts=6, interval=5)],
         ),
-        "Report candidates": parts.integrations.invoke(
-            parts.functions["report_candidates"],
+        "Report candidates": resources.integrations.invoke(
+            resources.functions["report_candidates"],
             {"proposal": jsonata("$proposed.proposal"), "snapshot": jsonata("$found.snapshot")},
             next="Is anything proposed?",
             catch=[Catch([EVERY_ERROR], "Is anything proposed?", kept=False)],  # the next one reports again
@@ -158,9 +158,9 @@ def _proposal_states(parts: DisruptionParts) -> States:
     }
 
 
-def _lease_states(parts: DisruptionParts) -> States:
+def _lease_states(resources: DisruptionResources) -> States:
     return {
-        "Take the lease": parts.lease.take(
+        "Take the lease": resources.lease.take(
             next="Find candidates again",
             assign={"leaseNumber": attribute("leaseNumber"), "ringsNoted": attribute("rings")},
             catch=[
@@ -177,9 +177,9 @@ def _lease_states(parts: DisruptionParts) -> States:
     }
 
 
-def _validation_states(parts: DisruptionParts) -> States:
+def _validation_states(resources: DisruptionResources) -> States:
     return {
-        "Find candidates again": parts.invoke_under_lease(
+        "Find candidates again": resources.invoke_under_lease(
             "find_candidates",
             {},
             next="May nodes still be disrupted?",
@@ -187,7 +187,7 @@ def _validation_states(parts: DisruptionParts) -> States:
             catch=UNDER_LEASE,
         ),
         "May nodes still be disrupted?": choice_state({"$found.why = ''": "Validate disruption"}, otherwise=END_LEASE),
-        "Validate disruption": parts.invoke_under_lease(
+        "Validate disruption": resources.invoke_under_lease(
             "propose_disruption",
             {
                 "snapshot": jsonata("$found.snapshot"),
@@ -199,7 +199,7 @@ def _validation_states(parts: DisruptionParts) -> States:
             catch=UNDER_LEASE,
         ),
         "Is the proposal still valid?": choice_state({"$proposed.actions > 0": "Mark nodes"}, otherwise=END_LEASE),
-        "Mark nodes": parts.invoke_under_lease(
+        "Mark nodes": resources.invoke_under_lease(
             "mark_nodes",
             {"proposal": jsonata("$proposed.proposal"), "rings": jsonata("$found.rings")},
             next="Are replacements needed?",
@@ -209,23 +209,23 @@ def _validation_states(parts: DisruptionParts) -> States:
     }
 
 
-def _launch_states(parts: DisruptionParts) -> States:
+def _launch_states(resources: DisruptionResources) -> States:
     keys = {"plan": jsonata("$marked.plan"), "snapshot": jsonata("$found.snapshot")}
     return {
         "Are replacements needed?": choice_state(
             {"$marked.replacements > 0": "Record node claims"}, otherwise=END_LEASE
         ),
-        "Record node claims": parts.invoke_under_lease(
+        "Record node claims": resources.invoke_under_lease(
             "record_node_claims",
             {**keys, "classes": jsonata("$classes")},
             next="Launch instances",
             assign={"claims": jsonata("$states.result.Payload"), "unpublished": jsonata(APPEND_EVENTS)},
             catch=UNDER_LEASE,
         ),
-        "Launch instances": parts.launches.launch_groups(
+        "Launch instances": resources.launches.launch_groups(
             next="Record launches", catch=[Catch([EVERY_ERROR], END_LEASE)]
         ),
-        "Record launches": parts.invoke_under_lease(
+        "Record launches": resources.invoke_under_lease(
             "record_launches",
             {**keys, "launches": jsonata("$claims.launches")},
             next=END_LEASE,
@@ -235,10 +235,10 @@ def _launch_states(parts: DisruptionParts) -> States:
     }
 
 
-def _release_states(parts: DisruptionParts) -> States:
+def _release_states(resources: DisruptionResources) -> States:
     """Release the lease. Other executions planned nothing while it was held: if it rang, a scale-up follows."""
     return {
-        END_LEASE: parts.lease.give_back(
+        END_LEASE: resources.lease.give_back(
             next="Did it ring meanwhile?",
             assign={"ringsNow": attribute("rings")},
             catch=[Catch(errors, "Did it ring meanwhile?", kept=False) for errors in (CONDITION_FAILED, [EVERY_ERROR])],
@@ -246,8 +246,8 @@ def _release_states(parts: DisruptionParts) -> States:
         "Did it ring meanwhile?": choice_state(
             {"$ringsNow != $ringsNoted": "Start a scale-up"}, otherwise="Are nodes marked?"
         ),
-        "Start a scale-up": parts.integrations.start_execution(
-            parts.scale_up_arn,
+        "Start a scale-up": resources.integrations.start_execution(
+            resources.scale_up_arn,
             execution_name("up", "disrupt"),
             {"reason": "the doorbell rang while nodes were chosen for disruption"},
             next="Are nodes marked?",
@@ -259,10 +259,10 @@ def _release_states(parts: DisruptionParts) -> States:
     }
 
 
-def _settling_states(parts: DisruptionParts) -> States:
+def _settling_states(resources: DisruptionResources) -> States:
     return {
         SETTLE: _invoke(
-            parts,
+            resources,
             "settle_disruptions",
             {},
             next="May nodes be retired?",
@@ -276,8 +276,8 @@ def _settling_states(parts: DisruptionParts) -> States:
         "May nodes be retired?": choice_state(
             {"$count($settled.retire) > 0": "Retire nodes"}, otherwise="Are replacements on their way?"
         ),
-        "Retire nodes": parts.integrations.start_execution(
-            parts.retire_arn,
+        "Retire nodes": resources.integrations.start_execution(
+            resources.retire_arn,
             execution_name("retire", "disrupt", milliseconds=True),
             {"reason": "disruption", "claims": jsonata("[$settled.retire]")},
             next="Are replacements on their way?",
@@ -287,23 +287,23 @@ def _settling_states(parts: DisruptionParts) -> States:
             {MAY_AWAIT: "Check registration", "$not($surveyed) and $settled.waiting = 0": "Find candidates"},
             otherwise=GIVE_BACK_TURN,
         ),
-        "Check registration": parts.launches.check_registration(
+        "Check registration": resources.launches.check_registration(
             next="Has a replacement joined?", catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]
         ),
         "Has a replacement joined?": choice_state(
             {MUST_SETTLE: SETTLE, NODES_SETTLE: "Check registration"}, otherwise="Await nodes"
         ),
-        "Await nodes": parts.launches.await_nodes(next="Check registration", on_error=GIVE_BACK_TURN),
+        "Await nodes": resources.launches.await_nodes(next="Check registration", on_error=GIVE_BACK_TURN),
     }
 
 
-def _final_states(parts: DisruptionParts) -> States:
+def _final_states(resources: DisruptionResources) -> States:
     update = ItemUpdate(
         item_key(LEASE, DISRUPT), "REMOVE holder, disruptUntil", {":me": {"S": EXECUTION_ARN}}, condition="holder = :me"
     )
     return {
-        GIVE_BACK_TURN: parts.integrations.update_item(
-            parts.table, update, next="How did it end?", catch=[Catch([EVERY_ERROR], "How did it end?", kept=False)]
+        GIVE_BACK_TURN: resources.integrations.update_item(
+            resources.table, update, next="How did it end?", catch=[Catch([EVERY_ERROR], "How did it end?", kept=False)]
         ),
         "How did it end?": choice_state(
             {"$exists($failure.Error)": "The disruption failed", **refusal_branches("$found.refused")},
@@ -316,7 +316,7 @@ def _final_states(parts: DisruptionParts) -> States:
 
 
 def _invoke(
-    parts: DisruptionParts,
+    resources: DisruptionResources,
     name: str,
     payload: Mapping[str, Any],
     *,
@@ -324,8 +324,8 @@ def _invoke(
     assign: Mapping[str, Any],
     retry: Sequence[Retry] = (),
 ) -> State:
-    return parts.integrations.invoke(
-        parts.functions[name],
+    return resources.integrations.invoke(
+        resources.functions[name],
         payload,
         next=next,
         assign=assign,

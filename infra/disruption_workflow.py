@@ -7,7 +7,7 @@ from aws_cdk import Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.disruption_states import DisruptionParts, disruption_definition
+from infra.disruption_states import DisruptionResources, disruption_definition
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
 from infra.service_integrations import ServiceIntegrations
@@ -51,7 +51,7 @@ class DisruptionWorkflow(Construct):
         self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)
         self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
         self.name = f"joiner-disrupt-{settings.cluster}"
-        parts = DisruptionParts(
+        resources = DisruptionResources(
             integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
             table=dependencies.storage.table.table_name,
@@ -63,7 +63,7 @@ class DisruptionWorkflow(Construct):
             self,
             "States",
             name=self.name,
-            definition=disruption_definition(parts),
+            definition=disruption_definition(resources),
             kind=sfn.StateMachineType.STANDARD,
             settings=settings,
         )

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.lease_states import LEASE_LOST, attribute
-from infra.machine_parts import MachineParts
+from infra.machine_resources import MachineResources
 from infra.retirement_expressions import CLAIM_GROUPS, SECONDS_UNTIL_DUE, SECONDS_UNTIL_NOTED, SUMMARY
 from infra.retirement_wave_states import wave_states
 from infra.service_integrations import execution_name
@@ -83,39 +83,39 @@ AFTER_BEGINNING: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class RetirementParts(MachineParts):
+class RetirementResources(MachineResources):
     """What the states refer to."""
 
     scale_up_arn: str
     limits: RetirementLimits = STANDARD_LIMITS
 
 
-def retirement_definition(parts: RetirementParts) -> State:
+def retirement_definition(resources: RetirementResources) -> State:
     """Return the definition of the machine."""
     failing = [Catch([EVERY_ERROR], "The retirement failed")]
     states: States = {
-        **parts.integrations.unless_paused(parts.cluster, next="Describe the cluster", catch=failing),
-        "Describe the cluster": parts.integrations.describe_cluster(
-            parts.cluster, next="Retire", assign=INITIAL_VARIABLES, catch=failing
+        **resources.integrations.unless_paused(resources.cluster, next="Describe the cluster", catch=failing),
+        "Describe the cluster": resources.integrations.describe_cluster(
+            resources.cluster, next="Retire", assign=INITIAL_VARIABLES, catch=failing
         ),
-        "Retire": _retire_groups(parts, catch=failing),
+        "Retire": _retire_groups(resources, catch=failing),
         **_final_states(),
     }
     return state_machine(
-        states, comment="From claims to retire until nothing of them is left", timeout=parts.limits.seconds
+        states, comment="From claims to retire until nothing of them is left", timeout=resources.limits.seconds
     )
 
 
-def _retire_groups(parts: RetirementParts, *, catch: list[Catch]) -> State:
+def _retire_groups(resources: RetirementResources, *, catch: list[Catch]) -> State:
     groups = map_state(
         CLAIM_GROUPS,
         selector={"group": jsonata("$states.context.Map.Item.Value")},
         concurrency=CONCURRENT_GROUPS,
         states={
-            **_lease_states(parts),
-            **_begin_states(parts),
-            **_ring_states(parts),
-            **_group_end_states(parts),
+            **_lease_states(resources),
+            **_begin_states(resources),
+            **_ring_states(resources),
+            **_group_end_states(resources),
         },
         next="How did it end?",
         catch=catch,
@@ -145,7 +145,7 @@ def _final_states() -> States:
     }
 
 
-def _lease_states(parts: RetirementParts) -> States:
+def _lease_states(resources: RetirementResources) -> States:
     left_out = jsonata('$wanted.{"claim": claim, "why": "the lease was taken"}')
     return {
         "Is it voluntary?": choice_state(
@@ -157,7 +157,7 @@ def _lease_states(parts: RetirementParts) -> States:
             assign=GROUP_VARIABLES,
         ),
         "Wait until it is due": wait_state(jsonata(SECONDS_UNTIL_DUE), next="Take the lease"),
-        "Take the lease": _take_lease(parts),
+        "Take the lease": _take_lease(resources),
         "Are attempts left?": choice_state(
             {f"$tries < {RETIREMENT_LEASE_ATTEMPTS}": "Wait for the lease"}, otherwise="Left for the next sweep"
         ),
@@ -167,20 +167,20 @@ def _lease_states(parts: RetirementParts) -> States:
     }
 
 
-def _begin_states(parts: RetirementParts) -> States:
+def _begin_states(resources: RetirementResources) -> States:
     return {
-        "Begin under the lease": _begin_retirement(parts, next="Release the lease"),
-        "Release the lease": _release_lease(parts, next="What has begun?"),
+        "Begin under the lease": _begin_retirement(resources, next="Release the lease"),
+        "Release the lease": _release_lease(resources, next="What has begun?"),
         "Wait for interruption notices": wait_state(jsonata(SECONDS_UNTIL_NOTED), next="Begin retirement"),
-        "Begin retirement": _begin_retirement(parts, next="What has begun?"),
-        "Give back the lease": _release_lease(parts, next="The group failed"),
+        "Begin retirement": _begin_retirement(resources, next="What has begun?"),
+        "Give back the lease": _release_lease(resources, next="The group failed"),
         "The group failed": pass_state(output={"failed": jsonata(FAILURE), "waves": [], "skipped": []}),
     }
 
 
-def _begin_retirement(parts: RetirementParts, *, next: str) -> State:
-    return parts.integrations.invoke(
-        parts.functions["begin_retirement"],
+def _begin_retirement(resources: RetirementResources, *, next: str) -> State:
+    return resources.integrations.invoke(
+        resources.functions["begin_retirement"],
         {
             "lease": {"number": jsonata("$leaseNumber")},
             "claims": jsonata("$wanted"),
@@ -195,7 +195,7 @@ def _begin_retirement(parts: RetirementParts, *, next: str) -> State:
     )
 
 
-def _ring_states(parts: RetirementParts) -> States:
+def _ring_states(resources: RetirementResources) -> States:
     """Start a scale-up for evicted pods, and for rings while this execution held the lease, since other executions plan
     nothing then."""
     return {
@@ -208,7 +208,7 @@ def _ring_states(parts: RetirementParts) -> States:
             otherwise="Nothing has begun",
         ),
         # More notes than one execution takes: their instances end in two minutes, before a sweep would find them all
-        "Retire the other interrupted nodes": parts.integrations.start_execution(
+        "Retire the other interrupted nodes": resources.integrations.start_execution(
             jsonata("$states.context.StateMachine.Id"),
             execution_name("retire", "interrupted", milliseconds=True),
             {
@@ -221,12 +221,12 @@ def _ring_states(parts: RetirementParts) -> States:
             next="Ring for the pods",
             on_error="Ring for the pods",
         ),
-        "Ring for the pods": parts.lease.ring(
+        "Ring for the pods": resources.lease.ring(
             next="Start a scale-up",
             catch=[Catch([EVERY_ERROR], "Has anything begun?", kept=False)],  # the sweep finds these pods, too
         ),
-        "Start a scale-up": parts.integrations.start_execution(
-            parts.scale_up_arn,
+        "Start a scale-up": resources.integrations.start_execution(
+            resources.scale_up_arn,
             execution_name("up", "retire"),
             {"reason": "pods of retiring nodes"},
             next="Has anything begun?",
@@ -235,7 +235,7 @@ def _ring_states(parts: RetirementParts) -> States:
     }
 
 
-def _group_end_states(parts: RetirementParts) -> States:
+def _group_end_states(resources: RetirementResources) -> States:
     left_out = jsonata("$begun.skipped")
     return {
         "Has anything begun?": choice_state(AFTER_BEGINNING, otherwise="Nothing has begun"),
@@ -244,25 +244,25 @@ def _group_end_states(parts: RetirementParts) -> States:
         "Nothing has begun": pass_state(
             output={"refused": jsonata("$begun.refused"), "skipped": left_out, "waves": []}
         ),
-        "Retire wave by wave": _retire_waves(parts),
+        "Retire wave by wave": _retire_waves(resources),
         "The waves failed": pass_state(output={"failed": jsonata(FAILURE), "skipped": left_out, "waves": []}),
         "Summarise the group": pass_state(output={"skipped": left_out, "waves": jsonata("$states.input")}),
     }
 
 
-def _retire_waves(parts: RetirementParts) -> State:
+def _retire_waves(resources: RetirementResources) -> State:
     return map_state(
         "$begun.waves",
         selector={"claims": jsonata("$states.context.Map.Item.Value")},
         concurrency=CONCURRENT_WAVES,
-        states=wave_states(parts.integrations, parts.cluster, parts.functions, parts.limits),
+        states=wave_states(resources.integrations, resources.cluster, resources.functions, resources.limits),
         next="Summarise the group",
         catch=[Catch([EVERY_ERROR], "The waves failed", kept=False)],
     )
 
 
-def _take_lease(parts: RetirementParts) -> State:
-    return parts.lease.take(
+def _take_lease(resources: RetirementResources) -> State:
+    return resources.lease.take(
         next="Begin under the lease",
         assign={
             "leaseNumber": attribute("leaseNumber"),
@@ -276,11 +276,11 @@ def _take_lease(parts: RetirementParts) -> State:
     )
 
 
-def _release_lease(parts: RetirementParts, *, next: str) -> State:
+def _release_lease(resources: RetirementResources, *, next: str) -> State:
     """Release the lease whether or not the doorbell rang; a later state starts a scale-up if it did. A foreign lease is
     kept."""
     unchanged = jsonata("$states.input")
-    return parts.lease.give_back(
+    return resources.lease.give_back(
         next=next,
         assign={"ringsNow": attribute("rings")},
         output=unchanged,

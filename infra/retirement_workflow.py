@@ -11,7 +11,7 @@ from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies
 from infra.logged_state_machine import LoggedStateMachine
-from infra.retirement_states import RetirementParts, retirement_definition
+from infra.retirement_states import RetirementResources, retirement_definition
 from infra.service_integrations import ServiceIntegrations
 from infra.state_machine_limits import EXPRESS_LIMITS
 from infra.workflow_functions import called_functions, create_functions
@@ -29,7 +29,7 @@ class RetirementWorkflow(Construct):
         settings = dependencies.settings
         self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies)
         self.name = f"joiner-retire-{settings.cluster}"
-        parts = RetirementParts(
+        resources = RetirementResources(
             integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
             table=dependencies.storage.table.table_name,
@@ -40,7 +40,7 @@ class RetirementWorkflow(Construct):
             self,
             "States",
             name=self.name,
-            definition=retirement_definition(parts),
+            definition=retirement_definition(resources),
             kind=sfn.StateMachineType.STANDARD,
             settings=settings,
         )
@@ -48,7 +48,7 @@ class RetirementWorkflow(Construct):
             self,
             "StatesForEmpty",
             name=f"joiner-empty-{settings.cluster}",
-            definition=retirement_definition(replace(parts, limits=EXPRESS_LIMITS)),
+            definition=retirement_definition(replace(resources, limits=EXPRESS_LIMITS)),
             kind=sfn.StateMachineType.EXPRESS,
             settings=settings,
         )

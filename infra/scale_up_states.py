@@ -11,7 +11,7 @@ from typing import Any, Final
 from infra.concurrent_launch_states import NOTHING_RECORDED, launch_and_register
 from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
 from infra.lease_states import LEASE_LOST, attribute
-from infra.machine_parts import MachineParts
+from infra.machine_resources import MachineResources
 from infra.scale_up_expressions import (
     INITIAL_VARIABLES,
     MAY_PLAN_AGAIN,
@@ -53,35 +53,38 @@ UNDER_LEASE: Final = (
 """Errors of functions that renew the lease: every error but a lost lease leads to its release."""
 
 
-def scale_up_definition(parts: MachineParts) -> State:
+def scale_up_definition(resources: MachineResources) -> State:
     """Return the definition of the machine."""
-    paused = parts.integrations.unless_paused(
-        parts.cluster, next="Describe the cluster", catch=[Catch([EVERY_ERROR], "The scale-up failed")], launching=True
+    paused = resources.integrations.unless_paused(
+        resources.cluster,
+        next="Describe the cluster",
+        catch=[Catch([EVERY_ERROR], "The scale-up failed")],
+        launching=True,
     )
     states = {
         **paused,
-        **_take_lease_states(parts),
-        **_refusal_states(parts),
-        **_launch_states(parts),
-        **_release_states(parts),
-        **_registration_states(parts),
-        **_failure_states(parts),
+        **_take_lease_states(resources),
+        **_refusal_states(resources),
+        **_launch_states(resources),
+        **_release_states(resources),
+        **_registration_states(resources),
+        **_failure_states(resources),
     }
     return state_machine(states, comment="From pending pods to nodes that run them", timeout=SCALE_UP_TIMEOUT_SECONDS)
 
 
-def _take_lease_states(parts: MachineParts) -> States:
+def _take_lease_states(resources: MachineResources) -> States:
     return {
-        "Describe the cluster": parts.integrations.describe_cluster(
-            parts.cluster,
+        "Describe the cluster": resources.integrations.describe_cluster(
+            resources.cluster,
             next="Take the lease",
             assign=INITIAL_VARIABLES,
             catch=[Catch([EVERY_ERROR], "The scale-up failed")],
         ),
-        "Take the lease": _take_lease(parts),
+        "Take the lease": _take_lease(resources),
         "Joined the running scale-up": succeed_state({"joined": True}),
         "Let pods gather": wait_state(1, next="Find pending pods"),
-        "Find pending pods": _find_pending_pods(parts),
+        "Find pending pods": _find_pending_pods(resources),
         "Is there anything to do?": choice_state(
             {
                 "$found.refused != ''": "Give up the lease",
@@ -95,27 +98,27 @@ def _take_lease_states(parts: MachineParts) -> States:
     }
 
 
-def _refusal_states(parts: MachineParts) -> States:
+def _refusal_states(resources: MachineResources) -> States:
     return {
-        "Give up the lease": _give_up_lease(parts, next="Why was it refused?", on_error="Why was it refused?"),
+        "Give up the lease": _give_up_lease(resources, next="Why was it refused?", on_error="Why was it refused?"),
         "Why was it refused?": choice_state(refusal_branches("$found.refused"), otherwise=REFUSED_BY_KARPENTER),
         **refusal_states("$found.refused"),
-        "Release the unused lease": _release_lease(parts, next="Summarise"),
+        "Release the unused lease": _release_lease(resources, next="Summarise"),
     }
 
 
-def _launch_states(parts: MachineParts) -> States:
+def _launch_states(resources: MachineResources) -> States:
     return {
-        "Resolve node classes": _resolve_node_classes(parts),
-        "Plan capacity": _plan_capacity(parts),
-        "Record node claims": _record_node_claims(parts),
+        "Resolve node classes": _resolve_node_classes(resources),
+        "Plan capacity": _plan_capacity(resources),
+        "Record node claims": _record_node_claims(resources),
         "Are there several launches?": choice_state(
             {"$count($claims.groups) = 0": "Record launches", "$count($claims.groups) = 1": "Launch one group"},
             otherwise="Launch instances",
         ),
-        "Launch one group": _launch_one_group(parts),
-        "Launch instances": _launch_instances(parts),
-        "Record launches": _record_launches(parts),
+        "Launch one group": _launch_one_group(resources),
+        "Launch instances": _launch_instances(resources),
+        "Record launches": _record_launches(resources),
         "Did offerings turn out short?": choice_state(
             {
                 f"$later and {NODES_HAVE_WAITED} and $claims.postponed = 0": "Release the lease",
@@ -133,46 +136,48 @@ def _launch_states(parts: MachineParts) -> States:
     }
 
 
-def _release_states(parts: MachineParts) -> States:
+def _release_states(resources: MachineResources) -> States:
     return {
-        "Release the lease": _release_lease(parts, next="Check registration"),
+        "Release the lease": _release_lease(resources, next="Check registration"),
         "May it plan again?": choice_state(
             {MAY_PLAN_AGAIN: "Let pods gather", MAY_SEARCH_AGAIN: "Find pending pods"}, otherwise="Hand over"
         ),
-        "Hand over": _give_up_lease(parts, next="Start the next scale-up", on_error="Are nodes on their way?"),
+        "Hand over": _give_up_lease(resources, next="Start the next scale-up", on_error="Are nodes on their way?"),
         "Start the next scale-up": _start_next_scale_up(
-            parts, next="Are nodes on their way?", on_error="Are nodes on their way?"
+            resources, next="Are nodes on their way?", on_error="Are nodes on their way?"
         ),
     }
 
 
-def _registration_states(parts: MachineParts) -> States:
+def _registration_states(resources: MachineResources) -> States:
     return {
         "Are nodes on their way?": choice_state({"$watching": "Check registration"}, otherwise="Summarise"),
-        "Check registration": parts.launches.check_registration(
+        "Check registration": resources.launches.check_registration(
             next="Have all nodes joined?", catch=[Catch([EVERY_ERROR], "Release after a failure")]
         ),
         "Have all nodes joined?": choice_state(
             {"$registration.done": "Summarise", NODES_SETTLE: "Check registration"}, otherwise="Await nodes"
         ),
-        "Await nodes": parts.launches.await_nodes(next="Check registration", on_error="Release after a failure"),
+        "Await nodes": resources.launches.await_nodes(next="Check registration", on_error="Release after a failure"),
         "Summarise": pass_state(output=jsonata(SUMMARY)),
     }
 
 
-def _failure_states(parts: MachineParts) -> States:
+def _failure_states(resources: MachineResources) -> States:
     return {
-        "Release after a failure": _give_up_lease(parts, next="Did it ring meanwhile?", on_error="The scale-up failed"),
+        "Release after a failure": _give_up_lease(
+            resources, next="Did it ring meanwhile?", on_error="The scale-up failed"
+        ),
         "Did it ring meanwhile?": choice_state(
             {"$ringsAtRelease != $rings": "Ring again"}, otherwise="The scale-up failed"
         ),
-        "Ring again": _start_next_scale_up(parts, next="The scale-up failed", on_error="The scale-up failed"),
+        "Ring again": _start_next_scale_up(resources, next="The scale-up failed", on_error="The scale-up failed"),
         "The scale-up failed": fail_state(),
     }
 
 
-def _find_pending_pods(parts: MachineParts) -> State:
-    return parts.invoke_under_lease(
+def _find_pending_pods(resources: MachineResources) -> State:
+    return resources.invoke_under_lease(
         "find_pending_pods",
         {"gathering": jsonata("$gathering")},
         next="Is there anything to do?",
@@ -186,8 +191,8 @@ def _find_pending_pods(parts: MachineParts) -> State:
     )
 
 
-def _resolve_node_classes(parts: MachineParts) -> State:
-    return parts.invoke_under_lease(
+def _resolve_node_classes(resources: MachineResources) -> State:
+    return resources.invoke_under_lease(
         "resolve_node_classes",
         {"snapshot": jsonata("$found.snapshot")},
         next="Plan capacity",
@@ -196,8 +201,8 @@ def _resolve_node_classes(parts: MachineParts) -> State:
     )
 
 
-def _plan_capacity(parts: MachineParts) -> State:
-    return parts.invoke_under_lease(
+def _plan_capacity(resources: MachineResources) -> State:
+    return resources.invoke_under_lease(
         "plan_capacity",
         {"snapshot": jsonata("$found.snapshot"), "classes": jsonata("$classes")},
         next="Record node claims",
@@ -207,8 +212,8 @@ def _plan_capacity(parts: MachineParts) -> State:
     )
 
 
-def _record_node_claims(parts: MachineParts) -> State:
-    return parts.invoke_under_lease(
+def _record_node_claims(resources: MachineResources) -> State:
+    return resources.invoke_under_lease(
         "record_node_claims",
         {"plan": jsonata("$plan.plan"), "classes": jsonata("$classes"), "snapshot": jsonata("$found.snapshot")},
         next="Are there several launches?",
@@ -223,21 +228,21 @@ def _record_node_claims(parts: MachineParts) -> State:
     )
 
 
-def _launch_one_group(parts: MachineParts) -> State:
+def _launch_one_group(resources: MachineResources) -> State:
     # record_launches counts the groups that EC2 refused. A user who pauses Joiner meanwhile leaves claims without
     # instances
     launched = {"groups": jsonata("$groups + 1"), "paused": jsonata("$states.result.Payload.paused = true")}
     failed = {"groups": jsonata("$groups + 1"), "failed": jsonata("$failed + 1")}
-    return parts.launches.launch_one_group(
+    return resources.launches.launch_one_group(
         next="Record launches",
         catch=[Catch([EVERY_ERROR], "Record launches", kept=False, assign=failed)],
         assign=launched,
     )
 
 
-def _launch_instances(parts: MachineParts) -> State:
+def _launch_instances(resources: MachineResources) -> State:
     return launch_and_register(
-        parts.launches,
+        resources.launches,
         record=_record(),
         next="Record launches",
         catch=[Catch([EVERY_ERROR], "Release after a failure")],
@@ -262,9 +267,9 @@ def _record() -> Mapping[str, Any]:
     }
 
 
-def _record_launches(parts: MachineParts) -> State:
+def _record_launches(resources: MachineResources) -> State:
     """Record the launches that were not recorded while others ran."""
-    return parts.invoke_under_lease(
+    return resources.invoke_under_lease(
         "record_launches",
         _record(),
         next="Did offerings turn out short?",
@@ -283,17 +288,17 @@ def _record_launches(parts: MachineParts) -> State:
     )
 
 
-def _take_lease(parts: MachineParts) -> State:
-    return parts.lease.take(
+def _take_lease(resources: MachineResources) -> State:
+    return resources.lease.take(
         next="Find pending pods",
         assign={"leaseNumber": attribute("leaseNumber"), "rings": attribute("rings")},
         catch=[Catch(CONDITION_FAILED, "Joined the running scale-up"), Catch([EVERY_ERROR], "Release after a failure")],
     )
 
 
-def _release_lease(parts: MachineParts, *, next: str) -> State:
+def _release_lease(resources: MachineResources, *, next: str) -> State:
     """Release the lease only if the doorbell did not ring since the pods were read: no ring is lost."""
-    return parts.lease.give_back(
+    return resources.lease.give_back(
         unless_rung_since="$rings",
         next=next,
         assign={"releasedAt": jsonata("$millis()")},
@@ -304,17 +309,17 @@ def _release_lease(parts: MachineParts, *, next: str) -> State:
     )
 
 
-def _give_up_lease(parts: MachineParts, *, next: str, on_error: str) -> State:
+def _give_up_lease(resources: MachineResources, *, next: str, on_error: str) -> State:
     """Release the lease whether or not the doorbell rang; a later state starts the next execution if one is needed."""
-    return parts.lease.give_back(
+    return resources.lease.give_back(
         next=next,
         assign={"ringsAtRelease": attribute("rings")},
         catch=[Catch(CONDITION_FAILED, on_error, kept=False), Catch([EVERY_ERROR], on_error, kept=False)],
     )
 
 
-def _start_next_scale_up(parts: MachineParts, *, next: str, on_error: str) -> State:
-    return parts.integrations.start_execution(
+def _start_next_scale_up(resources: MachineResources, *, next: str, on_error: str) -> State:
+    return resources.integrations.start_execution(
         jsonata("$states.context.StateMachine.Id"),
         execution_name("up", "again"),
         {"reason": "the doorbell rang while another execution could not plan"},

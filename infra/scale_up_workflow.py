@@ -8,7 +8,7 @@ from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies
 from infra.logged_state_machine import LoggedStateMachine
-from infra.machine_parts import MachineParts
+from infra.machine_resources import MachineResources
 from infra.scale_up_states import scale_up_definition
 from infra.service_integrations import ServiceIntegrations
 from infra.workflow_functions import called_functions, create_functions
@@ -52,7 +52,7 @@ class ScaleUpWorkflow(Construct):
         }
         self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)
         self.name = f"joiner-scale-up-{settings.cluster}"
-        parts = MachineParts(
+        resources = MachineResources(
             integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
             table=dependencies.storage.table.table_name,
@@ -62,7 +62,7 @@ class ScaleUpWorkflow(Construct):
             self,
             "States",
             name=self.name,
-            definition=scale_up_definition(parts),
+            definition=scale_up_definition(resources),
             kind=sfn.StateMachineType.STANDARD,
             settings=settings,
         )

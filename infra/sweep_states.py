@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.lease_states import LeaseStates
-from infra.machine_parts import MachineParts
+from infra.machine_resources import MachineResources
 from infra.service_integrations import CALL_SECONDS, execution_name
 from infra.state_machine_limits import NEXT_SWEEP_SECONDS, SWEEP_TIMEOUT_SECONDS
 from infra.states_language import (
@@ -122,7 +122,7 @@ class WarmUp:
 
 
 @dataclass(frozen=True, slots=True)
-class SweepParts(MachineParts):
+class SweepResources(MachineResources):
     """What the states refer to."""
 
     scale_up_arn: str
@@ -138,65 +138,65 @@ class SweepParts(MachineParts):
         return SweepTurnStates(self.integrations, self.table, SWEEP_TIMEOUT_SECONDS)
 
 
-def sweep_definition(parts: SweepParts) -> State:
+def sweep_definition(resources: SweepResources) -> State:
     """Return the definition of the machine."""
     states = {
-        **_turn_states(parts),
-        **_survey_states(parts),
+        **_turn_states(resources),
+        **_survey_states(resources),
         **_decision_states(),
-        **_retirement_states(parts),
-        **_scale_up_states(parts),
-        **_repair_states(parts),
-        **_drift_states(parts),
-        **_disruption_states(parts),
-        **_repetition_states(parts),
-        **_warm_up_states(parts),
-        **_final_states(parts),
+        **_retirement_states(resources),
+        **_scale_up_states(resources),
+        **_repair_states(resources),
+        **_drift_states(resources),
+        **_disruption_states(resources),
+        **_repetition_states(resources),
+        **_warm_up_states(resources),
+        **_final_states(resources),
     }
     return state_machine(states, comment="Checks the cluster and EC2 every minute", timeout=SWEEP_TIMEOUT_SECONDS)
 
 
-def _turn_states(parts: SweepParts) -> States:
+def _turn_states(resources: SweepResources) -> States:
     return {
         "Did a deletion start it?": choice_state(
             {f"$exists({RING_DELAY})": "Let the deletion be stored"}, otherwise=TAKE_TURN, assign={"waits": 0}
         ),
         "Let the deletion be stored": wait_state(jsonata(RING_DELAY), next=TAKE_TURN),
         # An update whose response was lost may have taken the turn
-        **parts.turn.take(
+        **resources.turn.take(
             next="Describe the cluster", assign=INITIAL_VARIABLES, catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]
         ),
     }
 
 
-def _warm_up_states(parts: SweepParts) -> States:
+def _warm_up_states(resources: SweepResources) -> States:
     """Keep the functions of scale-ups warm, unless the sweep failed or Joiner launches nothing. One that cannot be
     invoked changes nothing; the result of the sweep names it.
     """
-    if parts.warm_up is None:
+    if resources.warm_up is None:
         return {}
     stays_cold = "It stays cold"
     invocation = TaskState(
-        resource=parts.integrations.service("lambda:invoke"),
+        resource=resources.integrations.service("lambda:invoke"),
         arguments={"FunctionName": jsonata("$states.input.function"), "Payload": {WARM_UP: True}},
         timeout=CALL_SECONDS,
         output="",
         catch=[Catch([EVERY_ERROR], stays_cold, kept=False, output=jsonata(NOT_WARMED))],
     )
-    functions = ", ".join(f"'{arn}'" for arn in parts.warm_up.functions)
+    functions = ", ".join(f"'{arn}'" for arn in resources.warm_up.functions)
     launching = "$not($paused) and $cluster_survey.refused = ''"
     return {
         "Is a warm-up due?": choice_state(
             {
                 "$exists($failure.Error)": HOW_IT_ENDED,
-                f"{launching} and {parts.warm_up.due}": "Keep functions warm",
+                f"{launching} and {resources.warm_up.due}": "Keep functions warm",
             },
             otherwise=HOW_IT_ENDED,
         ),
         "Keep functions warm": map_state(
             f"[{functions}]",
             selector={"function": jsonata("$states.context.Map.Item.Value")},
-            concurrency=len(parts.warm_up.functions),
+            concurrency=len(resources.warm_up.functions),
             states={"Warm up one function": invocation.render(), stays_cold: pass_state()},
             assign={"cold": jsonata("[$states.result[$ != '']]")},
             next=HOW_IT_ENDED,
@@ -205,16 +205,18 @@ def _warm_up_states(parts: SweepParts) -> States:
     }
 
 
-def _survey_states(parts: SweepParts) -> States:
+def _survey_states(resources: SweepResources) -> States:
     failing = [Catch([EVERY_ERROR], GIVE_BACK_TURN)]
     return {
-        "Describe the cluster": parts.integrations.describe_cluster(
-            parts.cluster, next="Read the pause", assign={}, catch=failing
+        "Describe the cluster": resources.integrations.describe_cluster(
+            resources.cluster, next="Read the pause", assign={}, catch=failing
         ),
         # The survey reports a pause on the pools; everything that a sweep starts reads the pause itself
-        "Read the pause": parts.integrations.read_pause(parts.cluster, next="Survey the cluster", catch=failing),
-        "Survey the cluster": parts.integrations.invoke(
-            parts.functions["survey_cluster"],
+        "Read the pause": resources.integrations.read_pause(
+            resources.cluster, next="Survey the cluster", catch=failing
+        ),
+        "Survey the cluster": resources.integrations.invoke(
+            resources.functions["survey_cluster"],
             {"paused": jsonata("$paused")},
             next="Why was it refused?",
             assign={"cluster_survey": jsonata("$states.result.Payload")},
@@ -223,8 +225,8 @@ def _survey_states(parts: SweepParts) -> States:
         "Why was it refused?": choice_state(
             {"$cluster_survey.refused != ''": GIVE_BACK_TURN}, otherwise="Survey the instances"
         ),
-        "Survey the instances": parts.integrations.invoke(
-            parts.functions["survey_instances"],
+        "Survey the instances": resources.integrations.invoke(
+            resources.functions["survey_instances"],
             {
                 "survey": jsonata("$cluster_survey.survey"),
                 "retire": jsonata("[$cluster_survey.retire]"),
@@ -249,21 +251,23 @@ def _decision_states() -> States:
     }
 
 
-def _retirement_states(parts: SweepParts) -> States:
+def _retirement_states(resources: SweepResources) -> States:
     return {
         "Are nodes empty?": choice_state({"$due.emptiness": "Retire empty nodes"}, otherwise="Is a retirement due?"),
         "Retire empty nodes": _start_retirement(
-            parts, parts.retire_empty_arn, EMPTY_NODES, next="Is a retirement due?"
+            resources, resources.retire_empty_arn, EMPTY_NODES, next="Is a retirement due?"
         ),
         "Is a retirement due?": choice_state({"$due.retirement": "Start a retirement"}, otherwise="Is a scale-up due?"),
-        "Start a retirement": _start_retirement(parts, parts.retire_arn, OTHER_NODES, next="Is a scale-up due?"),
+        "Start a retirement": _start_retirement(
+            resources, resources.retire_arn, OTHER_NODES, next="Is a scale-up due?"
+        ),
     }
 
 
-def _start_retirement(parts: SweepParts, machine_arn: str, claims: str, *, next: str) -> State:
+def _start_retirement(resources: SweepResources, machine_arn: str, claims: str, *, next: str) -> State:
     """Start a retirement of `claims` (JSONata). Two sweeps may each start one within a second: deletions start sweeps,
     too."""
-    return parts.integrations.start_execution(
+    return resources.integrations.start_execution(
         machine_arn,
         execution_name("retire", "sweep", milliseconds=True),
         {"reason": "sweep", "claims": jsonata(f"[{claims}]")},
@@ -273,14 +277,14 @@ def _start_retirement(parts: SweepParts, machine_arn: str, claims: str, *, next:
     )
 
 
-def _scale_up_states(parts: SweepParts) -> States:
+def _scale_up_states(resources: SweepResources) -> States:
     return {
         "Is a scale-up due?": choice_state({"$due.scaleUp": "Ring"}, otherwise="Is there garbage?"),
-        "Ring": LeaseStates(parts.integrations, parts.table).ring(
+        "Ring": LeaseStates(resources.integrations, resources.table).ring(
             next="Start a scale-up", catch=[Catch([EVERY_ERROR], "Is there garbage?")]
         ),
-        "Start a scale-up": parts.integrations.start_execution(
-            parts.scale_up_arn,
+        "Start a scale-up": resources.integrations.start_execution(
+            resources.scale_up_arn,
             execution_name("up", "sweep"),
             {"reason": "sweep", "reasons": jsonata("[$cluster_survey.reasons, $instance_survey.reasons]")},
             next="Is there garbage?",
@@ -290,11 +294,11 @@ def _scale_up_states(parts: SweepParts) -> States:
     }
 
 
-def _repair_states(parts: SweepParts) -> States:
+def _repair_states(resources: SweepResources) -> States:
     return {
         "Is there garbage?": choice_state({"$due.garbage": "Collect garbage"}, otherwise="Are claims missing?"),
-        "Collect garbage": parts.integrations.invoke(
-            parts.functions["collect_garbage"],
+        "Collect garbage": resources.integrations.invoke(
+            resources.functions["collect_garbage"],
             {"instances": jsonata("[$instance_survey.garbage]")},
             next="Are claims missing?",
             catch=[Catch([EVERY_ERROR], "Are claims missing?")],
@@ -302,8 +306,8 @@ def _repair_states(parts: SweepParts) -> States:
         "Are claims missing?": choice_state(
             {"$due.rebuilding": "Rebuild claims"}, otherwise="Is drift to be detected?"
         ),
-        "Rebuild claims": parts.integrations.invoke(
-            parts.functions["rebuild_claims"],
+        "Rebuild claims": resources.integrations.invoke(
+            resources.functions["rebuild_claims"],
             {"rebuild": jsonata("[$instance_survey.rebuild]")},
             next="Is drift to be detected?",
             catch=[Catch([EVERY_ERROR], "Is drift to be detected?")],
@@ -311,7 +315,7 @@ def _repair_states(parts: SweepParts) -> States:
     }
 
 
-def _drift_states(parts: SweepParts) -> States:
+def _drift_states(resources: SweepResources) -> States:
     """Detect drift before a disruption starts, which may act on it. A detection that fails is repeated by the next
     sweep."""
     failing = [Catch([EVERY_ERROR], "Is a disruption due?")]
@@ -319,15 +323,15 @@ def _drift_states(parts: SweepParts) -> States:
         "Is drift to be detected?": choice_state(
             {"$due.drift": "Resolve node classes"}, otherwise="Is a disruption due?"
         ),
-        "Resolve node classes": parts.integrations.invoke(
-            parts.functions["resolve_node_classes"],
+        "Resolve node classes": resources.integrations.invoke(
+            resources.functions["resolve_node_classes"],
             {"snapshot": jsonata("$cluster_survey.drift.snapshot"), "every": True},
             next="Detect drift",
             assign={"classes": jsonata("$states.result.Payload.classes")},
             catch=failing,
         ),
-        "Detect drift": parts.integrations.invoke(
-            parts.functions["detect_drift"],
+        "Detect drift": resources.integrations.invoke(
+            resources.functions["detect_drift"],
             {
                 "classes": jsonata("$classes"),
                 "instances": jsonata("$instance_survey.described"),
@@ -339,12 +343,12 @@ def _drift_states(parts: SweepParts) -> States:
     }
 
 
-def _disruption_states(parts: SweepParts) -> States:
+def _disruption_states(resources: SweepResources) -> States:
     due = "$cluster_survey.disruption"
     return {
         "Is a disruption due?": choice_state({"$due.disruption": "Start a disruption"}, otherwise=MORE_EMPTY),
-        "Start a disruption": parts.integrations.start_execution(
-            parts.disrupt_arn,
+        "Start a disruption": resources.integrations.start_execution(
+            resources.disrupt_arn,
             execution_name("disrupt", "sweep"),
             {"digest": jsonata(f"{due}.digest"), "unfinished": jsonata(f"{due}.unfinished")},
             next=MORE_EMPTY,
@@ -354,12 +358,12 @@ def _disruption_states(parts: SweepParts) -> States:
     }
 
 
-def _repetition_states(parts: SweepParts) -> States:
+def _repetition_states(resources: SweepResources) -> States:
     """Start another sweep while retirements make place for more empty nodes. It waits for the turn of this one."""
     return {
         MORE_EMPTY: choice_state({"$due.anotherSweep": "Sweep again"}, otherwise=GIVE_BACK_TURN),
-        "Sweep again": parts.integrations.start_execution(
-            parts.sweep_arn,
+        "Sweep again": resources.integrations.start_execution(
+            resources.sweep_arn,
             execution_name("sweep", "again"),
             {"after": NEXT_SWEEP_SECONDS, "reason": "more empty nodes than may leave at once"},
             next=GIVE_BACK_TURN,
@@ -368,7 +372,7 @@ def _repetition_states(parts: SweepParts) -> States:
     }
 
 
-def _final_states(parts: SweepParts) -> States:
+def _final_states(resources: SweepResources) -> States:
     surveys = {
         "cluster": jsonata("$cluster_survey"),
         "instances": jsonata("$instance_survey"),
@@ -382,7 +386,9 @@ def _final_states(parts: SweepParts) -> States:
         ANYTHING_DUE: "What was due was started",
     }
     return {
-        GIVE_BACK_TURN: parts.turn.give_back(next=HOW_IT_ENDED if parts.warm_up is None else "Is a warm-up due?"),
+        GIVE_BACK_TURN: resources.turn.give_back(
+            next=HOW_IT_ENDED if resources.warm_up is None else "Is a warm-up due?"
+        ),
         HOW_IT_ENDED: choice_state(ends, otherwise="Nothing is due"),
         **refusal_states(refusal),
         "Joiner is paused": succeed_state({"paused": True}),

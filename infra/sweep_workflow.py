@@ -13,7 +13,7 @@ from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
 from infra.service_integrations import ServiceIntegrations
 from infra.settings import Settings, SweepSettings
-from infra.sweep_states import SweepParts, WarmUp, sweep_definition
+from infra.sweep_states import SweepResources, WarmUp, sweep_definition
 from infra.workflow_functions import called_functions, create_functions
 
 FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims", "detect_drift")
@@ -55,7 +55,7 @@ class SweepWorkflow(Construct):
         warmed = KEPT_WARM if settings.sweep.warm_up_minutes else ()
         self.kept_warm = [of_scale_ups[name] for name in warmed]
         self.name = f"joiner-sweep-{settings.cluster}"
-        parts = SweepParts(
+        resources = SweepResources(
             integrations=ServiceIntegrations(Stack.of(self).partition),
             cluster=settings.cluster,
             scale_up_arn=scale_up_arn,
@@ -67,15 +67,15 @@ class SweepWorkflow(Construct):
             functions=called_functions({**self.functions, **self.shared}),
             warm_up=_warm_up(self.kept_warm, settings.sweep),
         )
-        self.machine = self._create_machine(parts, settings)
+        self.machine = self._create_machine(resources, settings)
         self.schedule = self._create_schedule(settings.sweep.every_minutes)
 
-    def _create_machine(self, parts: SweepParts, settings: Settings) -> LoggedStateMachine:
+    def _create_machine(self, resources: SweepResources, settings: Settings) -> LoggedStateMachine:
         return LoggedStateMachine(
             self,
             "States",
             name=self.name,
-            definition=sweep_definition(parts),
+            definition=sweep_definition(resources),
             kind=sfn.StateMachineType.EXPRESS,
             settings=settings,
         )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.unit.cli.running import deployment, pool
+from tests.unit.cli.command_runs import deployment, pool
 
 CLUSTER: Final = "joiner-demo"
 DISCOVERY = {"tags": {"karpenter.sh/discovery": CLUSTER}}

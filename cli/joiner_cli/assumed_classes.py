@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import InvalidField, Requirements
-from joiner.launching import NodeClassPolicy, find_declared_problems
+from joiner.launching import NodeClassPolicy, find_manifest_problems
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.class_manifest_problems import find_assumed_role, find_unpriced_licence
 from joiner.launching.node_images import choose_family, explain_assumed_images, list_image_parameters
@@ -49,7 +49,7 @@ def assume_resolved_classes(
         if (own is None and ref.key in invalid) or (own is not None and own.deleting):
             continue
         assumed = _assume(ref, own, status.get(ref.key, {}), everywhere, overhead_price)
-        problems = [*find_declared_problems(own, ceilings), *_assumptions(own, ceilings)] if own else []
+        problems = [*find_manifest_problems(own, ceilings), *_assumptions(own, ceilings)] if own else []
         if own and not assumed.images and not any(problem.severity == "error" for problem in problems):
             problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info"))
         if own and not status.get(ref.key, {}).get("amis") and (guess := explain_assumed_images(own)):

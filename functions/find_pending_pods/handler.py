@@ -37,7 +37,7 @@ from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.cluster import Pod
 from joiner.lifecycle.buffer_planning import are_buffers_due, describe_buffers, is_free_capacity_due
 from joiner.lifecycle.claim_progress import assess_progress, list_uncovered_pods, open_assignments
-from joiner.lifecycle.class_finalizers import find_class_holds
+from joiner.lifecycle.class_finalizers import find_finalizer_changes
 from joiner.lifecycle.declared_status import count_outdated_overlays, count_unreported
 from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.initialization import closed_too_long
@@ -298,7 +298,7 @@ def _count_unfinished(recorded: "_Recorded", lists: Mapping[str, Any], world: Sn
 
 def _unsettled_classes(lists: Mapping[str, Sequence[Mapping[str, Any]]], claims: Sequence[NodeClaim]) -> int:
     """Return the number of node classes that must get Joiner's finalizer, or lose it."""
-    return len(find_class_holds(_listed(lists, NODE_CLASS_RESOURCES), claims))
+    return len(find_finalizer_changes(_listed(lists, NODE_CLASS_RESOURCES), claims))
 
 
 def _listed(lists: Mapping[str, Sequence[Mapping[str, Any]]], resources: Sequence[str]) -> list[Mapping[str, Any]]:

@@ -29,7 +29,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim, list_claims, write_conditions
-from joiner.adapters.kube_classes import write_holds
+from joiner.adapters.kube_classes import write_finalizer_changes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
@@ -42,7 +42,7 @@ from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue import close_unsatisfiable_pools
 from joiner.launching import Launch, RefusedClaim, group_launches
 from joiner.lifecycle.claim_progress import assess_progress
-from joiner.lifecycle.class_finalizers import find_class_holds
+from joiner.lifecycle.class_finalizers import find_finalizer_changes
 from joiner.lifecycle.declared_status import find_status_patch
 from joiner.lifecycle.planning_back_off import replicas_key
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
@@ -186,7 +186,7 @@ class ClaimRecording:
         """Give classes with claims the finalizer before the claims are created; remove it from deleted ones without."""
         classes = [manifest for plural in NODE_CLASS_RESOURCES for manifest in kept.lists.get(plural, ())]
         claims = [*kept.world.claims, *(intent.claim for intent in wanted)]
-        for reason in write_holds(self._kube, find_class_holds(classes, claims)):
+        for reason in write_finalizer_changes(self._kube, find_finalizer_changes(classes, claims)):
             logger.warning("the finalizer of a class could not be written", reason=reason)
 
     def _launches(self, planned: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:

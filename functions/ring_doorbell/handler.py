@@ -21,7 +21,7 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import environment
 from joiner.adapters.doorbell_rotation import READ_AGAIN_AFTER
 from joiner.adapters.executions import Executions, ring_scale_up, ring_sweep, ring_waves
-from joiner.adapters.immediate_sweeps import SweepSlot
+from joiner.adapters.immediate_sweeps import ImmediateSweeps
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, DoorbellSecrets
 
@@ -101,11 +101,16 @@ class DoorbellRequests:
     """Handles rings; its dependencies are arguments, which tests replace."""
 
     def __init__(
-        self, secrets: CachedSecrets, ledger: Ledger, slot: SweepSlot, executions: Executions, machines: RungMachines
+        self,
+        secrets: CachedSecrets,
+        ledger: Ledger,
+        sweeps: ImmediateSweeps,
+        executions: Executions,
+        machines: RungMachines,
     ) -> None:
         self._secrets = secrets
         self._ledger = ledger
-        self._slot = slot
+        self._sweeps = sweeps
         self._executions = executions
         self._machines = machines
         self._pods = RingLimit(per_second=RINGS_A_SECOND, at_once=RINGS_AT_ONCE)
@@ -128,7 +133,7 @@ class DoorbellRequests:
     def _ring(self, kind: str, now: datetime) -> None:
         try:
             if kind == "deletions":
-                started = ring_sweep(self._slot, self._executions, self._machines.sweep, now)
+                started = ring_sweep(self._sweeps, self._executions, self._machines.sweep, now)
                 logger.info("rang for deletions", execution=started)
             if kind in ("nodes", "deletions"):
                 woken = ring_waves(self._ledger, self._executions, now)
@@ -175,7 +180,7 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
             )
             _doorbell.append(
                 DoorbellRequests(
-                    CachedSecrets(ledger.doorbell_secrets), ledger, environment.sweep_slot(), executions, machines
+                    CachedSecrets(ledger.doorbell_secrets), ledger, environment.immediate_sweeps(), executions, machines
                 )
             )
         return _doorbell[0].answer(event, environment.now())

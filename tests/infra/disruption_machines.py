@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infra.disruption_states import DisruptionParts, disruption_definition
+from infra.disruption_states import DisruptionResources, disruption_definition
 from infra.service_integrations import ServiceIntegrations
 from tests.infra.scripted_machine import Line, Scripted
 
@@ -44,7 +44,7 @@ class DisruptionMachines(Scripted):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.scale_up_arn, self.retire_arn = self.machine("scale-up"), self.machine("retire")
-        parts = DisruptionParts(
+        resources = DisruptionResources(
             integrations=ServiceIntegrations("aws"),
             cluster=self.cluster,
             table=self.table,
@@ -52,7 +52,7 @@ class DisruptionMachines(Scripted):
             retire_arn=self.retire_arn,
             functions=self.functions,
         )
-        self.arn = self.machine("disrupt", disruption_definition(parts))
+        self.arn = self.machine("disrupt", disruption_definition(resources))
 
     def start(self, name: str = "disrupt-1", *, unfinished: int = 0) -> str:
         request = json.dumps({"digest": "abc", "unfinished": unfinished})

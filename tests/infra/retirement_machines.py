@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from infra.retirement_states import RetirementParts, retirement_definition
+from infra.retirement_states import RetirementResources, retirement_definition
 from infra.service_integrations import ServiceIntegrations
 from infra.state_machine_limits import EXPRESS_LIMITS, STANDARD_LIMITS
 from tests.infra.scripted_machine import Answer, Line, Scripted
@@ -76,7 +76,7 @@ class RetirementMachines(Scripted):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.scale_up_arn = self.machine("scale-up")
-        parts = RetirementParts(
+        resources = RetirementResources(
             integrations=ServiceIntegrations("aws"),
             cluster=self.cluster,
             table=self.table,
@@ -84,8 +84,8 @@ class RetirementMachines(Scripted):
             functions=self.functions,
             limits=self.limits,
         )
-        self.arn = self.machine("retire", retirement_definition(parts))
-        self.parts_for_empty = replace(parts, limits=self.limits_for_empty)
+        self.arn = self.machine("retire", retirement_definition(resources))
+        self.resources_for_empty = replace(resources, limits=self.limits_for_empty)
 
     def start(self, *claims: Mapping[str, Any]) -> str:
         request = json.dumps({"reason": "test", "claims": claims})
@@ -104,7 +104,7 @@ class RetirementMachines(Scripted):
 
     def ran_for_empty(self, *claims: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run an Express execution of the same states from start to end."""
-        arn = self.machine("empty", retirement_definition(self.parts_for_empty), kind="EXPRESS")
+        arn = self.machine("empty", retirement_definition(self.resources_for_empty), kind="EXPRESS")
         return self.ran_express(arn, {"reason": "test", "claims": claims})
 
     def summary(self, execution: str) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infra.machine_parts import MachineParts
+from infra.machine_resources import MachineResources
 from infra.scale_up_states import scale_up_definition
 from infra.service_integrations import ServiceIntegrations
 from tests.infra.scripted_machine import Answer, Line, Scripted
@@ -95,10 +95,10 @@ class ScaleUpMachine(Scripted):
             **self.scripts,
             "find_pending_pods": [noting_rings(line) for line in self.scripts["find_pending_pods"]],
         }
-        parts = MachineParts(
+        resources = MachineResources(
             integrations=ServiceIntegrations("aws"), cluster=self.cluster, table=self.table, functions=self.functions
         )
-        self.arn = self.machine("scale-up", scale_up_definition(parts))
+        self.arn = self.machine("scale-up", scale_up_definition(resources))
 
     def start(self, name: str = "up-1") -> str:
         execution: str = self.aws.client("stepfunctions").start_execution(

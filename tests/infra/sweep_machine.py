@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.service_integrations import ServiceIntegrations
-from infra.sweep_states import SweepParts, WarmUp, sweep_definition
+from infra.sweep_states import SweepResources, WarmUp, sweep_definition
 from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount
 
 NOTHING_SEEN = {
@@ -61,7 +61,7 @@ class Swept:
         self.scale_up, self.retire, self.empty, self.disrupt, self.again = (
             self.machines.machine(name) for name in ("scale-up", "retire", "empty", "disrupt", "again")
         )
-        parts = SweepParts(
+        resources = SweepResources(
             integrations=ServiceIntegrations("aws"),
             cluster=self.machines.cluster,
             scale_up_arn=self.scale_up,
@@ -73,7 +73,7 @@ class Swept:
             functions=account.functions,
             warm_up=warm_up,
         )
-        self.arn = self.machines.machine("sweep", sweep_definition(parts), kind="EXPRESS")
+        self.arn = self.machines.machine("sweep", sweep_definition(resources), kind="EXPRESS")
 
     def run(self, **request: Any) -> Mapping[str, Any]:
         ended = self.machines.ran_express(self.arn, request)

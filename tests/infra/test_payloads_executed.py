@@ -21,14 +21,14 @@ from functions.plan_capacity import handler as plan_capacity
 from functions.record_node_claims import handler as record_node_claims
 from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
-from infra.machine_parts import MachineParts
-from infra.retirement_states import RetirementParts, retirement_definition
+from infra.machine_resources import MachineResources
+from infra.retirement_states import RetirementResources, retirement_definition
 from infra.retirement_workflow import FUNCTIONS as RETIRE_FUNCTIONS
 from infra.scale_up_states import scale_up_definition
 from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
 from infra.state_machine_limits import LEASE_SECONDS
-from infra.sweep_states import SweepParts, sweep_definition
+from infra.sweep_states import SweepResources, sweep_definition
 from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
 from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
@@ -249,11 +249,11 @@ class AllMachines(Scripted):
             "table": self.table,
             "functions": self.functions,
         }
-        self.scale_up = self.machine("scale-up", scale_up_definition(MachineParts(**common)))
+        self.scale_up = self.machine("scale-up", scale_up_definition(MachineResources(**common)))
         quiet = self.machine("quiet")
-        self.retire = self.machine("retire", retirement_definition(RetirementParts(**common, scale_up_arn=quiet)))
+        self.retire = self.machine("retire", retirement_definition(RetirementResources(**common, scale_up_arn=quiet)))
         started: Mapping[str, Any] = dict.fromkeys(STARTED_BY_SWEEPS, quiet)
-        self.sweep = self.machine("sweep", sweep_definition(SweepParts(**common, **started)))
+        self.sweep = self.machine("sweep", sweep_definition(SweepResources(**common, **started)))
 
     def run(self, machine: str, **given: Any) -> Mapping[str, Any]:
         """Run one execution from start to end; return it with its events."""

@@ -38,7 +38,7 @@ from joiner.pools import (
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.local_aws import ACCOUNT
 from tests.local.running_aws import RunningAws
-from tests.unit.functions.scale_up import arn
+from tests.unit.functions.simulated_cluster import arn
 from tests.unit.functions.small_account import CLUSTER, NODECLASS, NODEPOOL, NOON
 
 pytestmark = pytest.mark.local

@@ -22,7 +22,7 @@ from joiner.pools import ResolvedNodeClass, Subnet
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from joiner_local.aws_sessions import aws_session
 from tests.local.running_aws import RunningAws
-from tests.unit.planning.checked import cluster
+from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import node_pool, pods
 
 pytestmark = pytest.mark.local

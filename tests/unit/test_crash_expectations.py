@@ -2,10 +2,10 @@
 
 from joiner import item_keys
 from tests.e2e.crash.expectations import Item, disrupted_wrongly, left_in_memory, too_many_launches, wanted_counts
-from tests.e2e.crash.ways import CONSOLIDATION, RETIRE, SCALE_UP, WAYS
+from tests.e2e.crash.fault_scenarios import CONSOLIDATION, FAULT_SCENARIOS, RETIRE, SCALE_UP
 from tests.e2e.eviction_checker import EvictionRecord
 
-REPLACEMENT = next(way for way in WAYS if way.name == "consolidation with a replacement")
+REPLACEMENT = next(scenario for scenario in FAULT_SCENARIOS if scenario.name == "consolidation with a replacement")
 
 
 def test_a_double_launch_counts_though_its_instance_has_ended() -> None:

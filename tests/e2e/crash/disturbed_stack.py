@@ -1,4 +1,4 @@
-"""A deployed Joiner on its way up and down, with something that goes wrong: from outside, by the knobs of the local
+"""A deployed Joiner that scales up and down while something goes wrong: from outside, by the knobs of the local
 stack.
 """
 
@@ -12,11 +12,21 @@ from typing import Any, Final
 from bench.lambda_reports import reports
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.expectations import Item, disrupted_wrongly, left_in_memory, too_many_launches, wanted_counts
+from tests.e2e.crash.fault_scenarios import (
+    DISRUPT,
+    DOWN,
+    DOWN_EMPTY,
+    FAULT_SCENARIOS,
+    RETIRE,
+    SCALE_UP,
+    SWEEP,
+    UP,
+    FaultScenario,
+)
 from tests.e2e.crash.fault_table import FOR_GOOD, FaultCase, Verdict, cases
 from tests.e2e.crash.granted_actions import not_struck
 from tests.e2e.crash.prior_failures import Troubles, pod
 from tests.e2e.crash.starting_clusters import STAGES
-from tests.e2e.crash.ways import DISRUPT, DOWN, DOWN_EMPTY, RETIRE, SCALE_UP, SWEEP, UP, WAYS, Way
 from tests.e2e.eviction_checker import watch_evictions
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import violations
@@ -49,7 +59,7 @@ class Rig:
     """Names of the state machines, by what they do."""
 
     calls: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
-    """Callers, and what they called, of the recorded ways: those of DISRUPT, and all others."""
+    """Callers, and what they called, of the recorded scenarios: those of DISRUPT, and all others."""
 
     @classmethod
     def of(cls, actor: Actor) -> "Rig":
@@ -63,99 +73,99 @@ class Rig:
         machines = {what: actor.outputs[name].rpartition(":")[2] for what, name in outputs.items()}
         return cls(actor, Troubles(actor, machines, CROWD), machines)
 
-    # --- one way up and down
+    # --- one scale-up and one retirement
 
-    def record(self, ways: Iterable[Way] = WAYS) -> list[FaultCase]:
-        """All cases there are, from one run of each of the ways."""
+    def record(self, scenarios: Iterable[FaultScenario] = FAULT_SCENARIOS) -> list[FaultCase]:
+        """All cases there are, from one run of each of the scenarios."""
         found: list[FaultCase] = []
         walked: dict[str, set[str]] = {}
         is_up = False
-        for way in ways:
-            if not way.stage and way.goes_up == is_up:
+        for scenario in scenarios:
+            if not scenario.stage and scenario.goes_up == is_up:
                 self.undisturbed(up=not is_up)
-            calls, states, tasks = self._recorded(way)
-            is_up = way.goes_up and not way.stage
-            new = dict.fromkeys(states).keys() - walked.setdefault(way.machine, set())
-            mine = self.calls.setdefault(DISRUPT if way.machine == DISRUPT else "", set())
-            known = mine if way.machine == DISRUPT else set().union(*self.calls.values())
+            calls, states, tasks = self._recorded(scenario)
+            is_up = scenario.goes_up and not scenario.stage
+            new = dict.fromkeys(states).keys() - walked.setdefault(scenario.machine, set())
+            mine = self.calls.setdefault(DISRUPT if scenario.machine == DISRUPT else "", set())
+            known = mine if scenario.machine == DISRUPT else set().union(*self.calls.values())
             found += cases(
-                way,
+                scenario,
                 (call for call in calls if call not in known),
                 [each for each in states if each in new],
                 tasks=tasks,
             )
             mine |= set(calls)
-            walked[way.machine] |= new
+            walked[scenario.machine] |= new
         self.clean()
         return found
 
     def not_struck(self) -> list[str]:
-        """What the callers of the recorded ways may do, and none of their calls has done."""
+        """What the callers of the recorded scenarios may do, and none of their calls has done."""
         roles = {caller: role for machine in self.machines for caller, role in self._roles(machine).items()}
         functions = self.actor.world.client("lambda").get_paginator("list_functions").paginate()
         named = {_folder(each): str(each["Role"]) for page in functions for each in page["Functions"]}
-        roles |= {caller: named[caller] for way in WAYS for caller in way.callers}
+        roles |= {caller: named[caller] for scenario in FAULT_SCENARIOS for caller in scenario.callers}
         return not_struck(self.actor.knob("iam/granted"), roles, set().union(*self.calls.values()))
 
-    def _recorded(self, way: Way) -> tuple[list[tuple[str, str]], list[str], set[str]]:
-        """The calls of a way's machine and its functions, the states that it entered, and those of them that call
+    def _recorded(self, scenario: FaultScenario) -> tuple[list[tuple[str, str]], list[str], set[str]]:
+        """The calls of a scenario's machine and its functions, the states that it entered, and those of them that call
         something.
         """
-        self.troubles.before(way)
+        self.troubles.before(scenario)
         self.actor.knob("mishaps/record", on=True)
-        known = {arn for arn, _ in self._executions(way.machine)}
-        self._begin(way)
+        known = {arn for arn, _ in self._executions(scenario.machine)}
+        self._begin(scenario)
         self.rest()
         calls = [(caller, what) for caller, what in self.actor.knob("mishaps/record", on=False)["calls"]]
-        self.troubles.over(way)
-        self._make_sure(way)
-        states, tasks, callers = self._walked(way.machine, known)
-        if way.swept:
+        self.troubles.over(scenario)
+        self._make_sure(scenario)
+        states, tasks, callers = self._walked(scenario.machine, known)
+        if scenario.swept:
             callers = {caller for machine in self.machines for caller in self._roles(machine)}
-        callers |= set(way.callers)
+        callers |= set(scenario.callers)
         return [call for call in calls if call[0] in callers], states, tasks
 
     def undisturbed(self, *, up: bool) -> None:
-        """The plain way up or down, to its end."""
-        way = SCALE_UP if up else RETIRE
-        self._begin(way)
+        """Scale up, or remove all nodes, without a fault."""
+        scenario = SCALE_UP if up else RETIRE
+        self._begin(scenario)
         self.rest()
-        self._make_sure(way)
+        self._make_sure(scenario)
 
-    def _make_sure(self, way: Way) -> None:
+    def _make_sure(self, scenario: FaultScenario) -> None:
         """With waits this short, a deletion may be stored later than the sweep that it started runs."""
-        for _ in range(way.sweeps):
-            if not self._settled(way):
+        for _ in range(scenario.sweeps):
+            if not self._settled(scenario):
                 return
-            time.sleep(APART if way.swept else 0)
+            time.sleep(APART if scenario.swept else 0)
             self.troubles.a_minute_later()
             self.actor.sweep()
             self.rest()
-        assert not (wrong := self._settled(way)), (way, wrong)
+        assert not (wrong := self._settled(scenario)), (scenario, wrong)
 
-    def _begin(self, way: Way) -> None:
+    def _begin(self, scenario: FaultScenario) -> None:
         """Until the machine runs, or does not."""
-        if way.swept:
-            self.troubles.when_the_sweep_comes(way)
+        if scenario.swept:
+            self.troubles.when_the_sweep_comes(scenario)
             for _ in range(2):
                 self.actor.sweep()
                 time.sleep(APART)  # what is missing on one side is believed at the second sweep only
-                self.troubles.minutes_later(way)
+                self.troubles.minutes_later(scenario)
             return
-        known = self._newest(way.machine)
-        if way.machine == DISRUPT:
+        known = self._newest(scenario.machine)
+        if scenario.machine == DISRUPT:
             self.troubles.look_for_nodes_to_disrupt()
             with suppress(WatchTimeout):
                 self.rest(limit=DISRUPTS_WITHIN)
             self.troubles.a_minute_later()
             self.actor.sweep()  # its disruption settles what the first one left
             return
-        if way.stage:
-            STAGES[way.stage].ask(self.actor)
+        if scenario.stage:
+            STAGES[scenario.stage].ask(self.actor)
         else:
-            self.troubles.ask_for(way, *CROWD) if way.goes_up else self.troubles.let_nodes_go(way)
+            self.troubles.ask_for(scenario, *CROWD) if scenario.goes_up else self.troubles.let_nodes_go(scenario)
         with suppress(WatchTimeout):  # a ring may be lost: the sweep is there for that
-            until(lambda: self._newest(way.machine) != known, what=f"a {way}", limit=BEGINS_WITHIN)
+            until(lambda: self._newest(scenario.machine) != known, what=f"a {scenario}", limit=BEGINS_WITHIN)
 
     def rest(self, *, limit: float = ENDS_WITHIN) -> None:
         """Until nothing runs, and has not for a moment."""
@@ -172,48 +182,48 @@ class Rig:
 
     def verdict(self, case: FaultCase) -> Verdict:
         """Do what the case is about while it goes wrong, and let the sweep find it; leaves things as they are then."""
-        way = case.place.way
+        scenario = case.place.scenario
         self.troubles.forget_answers()
         known = self._launched()
-        self.troubles.before(way)
-        if way.stage:
+        self.troubles.before(scenario)
+        if scenario.stage:
             known = self._launched()
         with watch_evictions(self.actor.world.kube) as watched:
             verdict = self._struck(case)
-        ever = (*too_many_launches(way, self._launched() - known), *disrupted_wrongly(way, watched))
+        ever = (*too_many_launches(scenario, self._launched() - known), *disrupted_wrongly(scenario, watched))
         return replace(verdict, wrong=(*verdict.wrong, *ever))
 
     def _struck(self, case: FaultCase) -> Verdict:
-        way = case.place.way
+        scenario = case.place.scenario
         self._arm(case)
-        self._begin(way)
+        self._begin(scenario)
         with suppress(WatchTimeout):
             self.rest(limit=BORNE_FOR if case.fault in FOR_GOOD else ENDS_WITHIN)
         struck = self._disarm(case)
-        self.troubles.over(way)
+        self.troubles.over(scenario)
         stalled: tuple[str, ...] = ()
         try:
             self.rest()
         except WatchTimeout as reason:
             stalled = (str(reason),)
         wrong: Iterable[str] = ()
-        for sweep in range(1, way.sweeps + 1):
-            if way.swept or any("has no" in each for each in wrong):
+        for sweep in range(1, scenario.sweeps + 1):
+            if scenario.swept or any("has no" in each for each in wrong):
                 time.sleep(APART)  # what is missing on one side is believed at the second sweep only
             self.troubles.a_minute_later()
             self.actor.sweep()
             self.rest()
-            wrong = self._settled(way, seconds=3.0 if sweep == way.sweeps else 0.5)
+            wrong = self._settled(scenario, seconds=3.0 if sweep == scenario.sweeps else 0.5)
             if not wrong:
                 return Verdict(struck, sweep, stalled)
-        return Verdict(struck, way.sweeps, (*stalled, *wrong))
+        return Verdict(struck, scenario.sweeps, (*stalled, *wrong))
 
     def _arm(self, case: FaultCase) -> None:
         place = case.place
         if case.stops:
             self.actor.knob(
                 "mishaps/stop",
-                machine=self.machines[place.way.machine],
+                machine=self.machines[place.scenario.machine],
                 state=place.what,
                 when=case.fault,
                 nth=place.nth,
@@ -230,14 +240,14 @@ class Rig:
 
     # --- what must hold
 
-    def _settled(self, way: Way, *, seconds: float = 3.0) -> list[str]:
+    def _settled(self, scenario: FaultScenario, *, seconds: float = 3.0) -> list[str]:
         """What is wrong, after a moment for pods to start and nodes to go."""
         deadline = time.monotonic() + seconds
-        while (wrong := self.wrong(way)) and time.monotonic() < deadline:
+        while (wrong := self.wrong(scenario)) and time.monotonic() < deadline:
             time.sleep(0.2)
         return wrong
 
-    def wrong(self, way: Way) -> list[str]:
+    def wrong(self, scenario: FaultScenario) -> list[str]:
         """Each thing that is not as it should be after a scale-up, or after a retirement."""
         actor = self.actor
         pods, running = len(actor.pods()), actor.running()
@@ -249,7 +259,7 @@ class Rig:
             "claims": len(actor.claims()),
             "instances": len(alive),
         }
-        wanted = wanted_counts(way)
+        wanted = wanted_counts(scenario)
         return [
             *violations(actor.world, table=actor.outputs["TableName"]),
             *(
@@ -265,18 +275,20 @@ class Rig:
             ),
             *(f"instance {each['InstanceId']} lacks the name of its claim" for each in alive if not _named(each)),
             *self._left_in_memory(
-                {claim["metadata"]["name"] for claim in actor.claims()}, {each["InstanceId"] for each in alive}, way
+                {claim["metadata"]["name"] for claim in actor.claims()},
+                {each["InstanceId"] for each in alive},
+                scenario,
             ),
         ]
 
-    def _left_in_memory(self, claims: set[str], alive: set[str], way: Way) -> list[str]:
+    def _left_in_memory(self, claims: set[str], alive: set[str], scenario: FaultScenario) -> list[str]:
         """Items of the table that are about nothing any more."""
         scan = self.actor.world.client("dynamodb").scan(TableName=self.actor.outputs["TableName"], ConsistentRead=True)
         items = [
             Item(each["kind"]["S"], each["id"]["S"], recorded=each.get("recorded", {}).get("BOOL", True))
             for each in scan["Items"]
         ]
-        return left_in_memory(items, claims, alive, way)
+        return left_in_memory(items, claims, alive, scenario)
 
     # --- what happened
 

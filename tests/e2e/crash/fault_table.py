@@ -1,7 +1,7 @@
 """The rows and columns of the crash table, and how it is shown.
 
-A row is a place on one of the ways (`ways`): a call that a state machine or one of its functions makes, the n-th of its
-kind, or a state. Rows come from recorded runs: they are not chosen. A column is what goes wrong there.
+A row is a place in one of the scenarios (`fault_scenarios`): a call that a state machine or one of its functions makes,
+the n-th of its kind, or a state. Rows come from recorded runs: they are not chosen. A column is what goes wrong there.
 """
 
 import random
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.e2e.crash.ways import WAYS, Way
+from tests.e2e.crash.fault_scenarios import FAULT_SCENARIOS, FaultScenario
 
 ONCE: Final = ("refused", "timed out", "answer lost")
 FOR_GOOD: Final = tuple(f"{how}, and ever again" for how in ONCE)
@@ -32,9 +32,10 @@ READS_ALIKE: Final = 2
 
 @dataclass(frozen=True, slots=True, order=True)
 class FaultPlace:
-    """A place on a way; of a call `caller` is a function's folder or a state machine's name, of a stop it is empty."""
+    """A place in a scenario; `caller` is the folder of the function or the name of the state machine that makes the
+    call, and empty for a stop."""
 
-    way: Way
+    scenario: FaultScenario
     caller: str
     what: str
     nth: int = 1
@@ -57,32 +58,33 @@ class FaultCase:
         return not self.place.caller
 
     def __str__(self) -> str:
-        return f"{self.place.way}, {self.place}, {self.fault}"
+        return f"{self.place.scenario}, {self.place}, {self.fault}"
 
 
 def cases(
-    way: Way, calls: Iterable[tuple[str, str]], states: Iterable[str], *, tasks: Iterable[str]
+    scenario: FaultScenario, calls: Iterable[tuple[str, str]], states: Iterable[str], *, tasks: Iterable[str]
 ) -> list[FaultCase]:
-    """All cells of a way, from the calls (caller and what) and the states of one run; `tasks` are those states that
-    call something.
+    """Return all cells of a scenario, from the calls (caller and what) and the states of one run.
+
+    `tasks` are those states that call something.
 
     Each call goes wrong once; every kind of call, too, from its first on for as long as the execution lasts. What only
-    reads has no answer to lose that matters, and fails for good in one way. Of a sweep the first call of a kind is
+    reads has no answer to lose that matters, and fails for good in one scenario. Of a sweep the first call of a kind is
     enough: the others are in the same loop.
     """
     counted: Counter[tuple[str, str]] = Counter()
     found = []
     for caller, what in calls:
         counted[caller, what] += 1
-        place, reads = FaultPlace(way, caller, what, counted[caller, what]), what.startswith(READS)
-        if place.nth <= (1 if way.swept else READS_ALIKE if reads else ALIKE):
+        place, reads = FaultPlace(scenario, caller, what, counted[caller, what]), what.startswith(READS)
+        if place.nth <= (1 if scenario.swept else READS_ALIKE if reads else ALIKE):
             found += [FaultCase(place, fault) for fault in ONCE]
         if place.nth == 1:
             found += [FaultCase(place, fault) for fault in (FOR_GOOD[:1] if reads else FOR_GOOD)]
     working = set(tasks)
     for state in dict.fromkeys(states):
         found += [
-            FaultCase(FaultPlace(way, "", state), when) for when in STOPS if when != "working" or state in working
+            FaultCase(FaultPlace(scenario, "", state), when) for when in STOPS if when != "working" or state in working
         ]
     return found
 
@@ -107,12 +109,14 @@ class Verdict:
 def show(verdicts: Mapping[FaultCase, Verdict]) -> str:
     """The whole table, one line a place; ``ok 1`` is well after one sweep, ``.`` was not tried."""
     lines = []
-    for way in WAYS:
+    for scenario in FAULT_SCENARIOS:
         for faults in (ONCE + FOR_GOOD, STOPS):
-            places = sorted({case.place for case in verdicts if case.place.way == way and case.fault in faults})
+            places = sorted(
+                {case.place for case in verdicts if case.place.scenario == scenario and case.fault in faults}
+            )
             if places:
                 width = max(len(str(place)) for place in places)
-                lines += ["", f"{way.name.upper():{width}} " + " ".join(f"{fault:>26}" for fault in faults)]
+                lines += ["", f"{scenario.name.upper():{width}} " + " ".join(f"{fault:>26}" for fault in faults)]
                 for place in places:
                     cells = [str(verdicts.get(FaultCase(place, fault), ".")) for fault in faults]
                     lines.append(f"{place!s:{width}} " + " ".join(f"{cell:>26}" for cell in cells))

@@ -1,7 +1,8 @@
-"""The actions that the fault table must cover: all that IAM allows to the state machines and functions of the ways.
+"""The actions that the fault table must cover: all that IAM allows to the state machines and functions of the
+scenarios.
 
-The list is the roles' own policies, so a call that is added with its grant must be met on one of the ways, or stands
-here with a reason.
+The list is the roles' own policies, so a call that is added with its grant must be made in one of the scenarios, or be
+listed here with a reason.
 """
 
 import re

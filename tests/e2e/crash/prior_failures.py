@@ -1,4 +1,4 @@
-"""What has gone wrong already when a way begins, what the sweep finds, and how time passes for what waits.
+"""What has gone wrong already when a scenario begins, what the sweep finds, and how time passes for what waits.
 
 Everything here is done from outside, as a person, EC2 or a dead execution would do it.
 """
@@ -13,8 +13,17 @@ from typing import Any, Final
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
+from tests.e2e.crash.fault_scenarios import (
+    DOWN,
+    DOWN_EMPTY,
+    FAILING_NODES,
+    HEALTH_EVENT,
+    REFRESH,
+    SWEEP,
+    UP,
+    FaultScenario,
+)
 from tests.e2e.crash.starting_clusters import STAGES
-from tests.e2e.crash.ways import DOWN, DOWN_EMPTY, FAILING_NODES, HEALTH_EVENT, REFRESH, SWEEP, UP, Way
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import CLAIM_PATHS
 from tests.e2e.stack_manifests import deployment
@@ -23,7 +32,7 @@ PROVISIONER: Final = "/apis/karpenter.sh/v1alpha5/provisioners/default"
 MACHINES: Final = "/apis/karpenter.sh/v1alpha5/machines"
 PODS: Final = "/api/v1/namespaces/default/pods"
 SHORT: Final = "c5.xlarge"
-"""The instance type of which a way that falls short has none."""
+"""The instance type of which a scenario that falls short has none."""
 
 SWEEP_SECONDS: Final = 60
 EXPRESS_SECONDS: Final = 300
@@ -69,61 +78,61 @@ class Troubles:
 
     # --- before anything is struck
 
-    def before(self, way: Way) -> None:
-        """Bring about what the way begins with."""
-        if way.stage:
+    def before(self, scenario: FaultScenario) -> None:
+        """Bring about what the scenario begins with."""
+        if scenario.stage:
             self.actor.clean()
-            STAGES[way.stage].prepare(self.actor)
-            if way.short:
-                self.actor.knob("capacity", instanceType=STAGES[way.stage].cheap, available=0)
+            STAGES[scenario.stage].prepare(self.actor)
+            if scenario.short:
+                self.actor.knob("capacity", instanceType=STAGES[scenario.stage].cheap, available=0)
             return
-        if way.goes_up:
+        if scenario.goes_up:
             self.keep_empty_nodes()
-        if way.machine == UP:
+        if scenario.machine == UP:
             self.forget_launch_templates()
-        if way.short:
+        if scenario.short:
             self.actor.knob("capacity", instanceType=SHORT, available=0)
-        if way.dies_in:
-            self._let_one_die(way)
-        if way.trouble == FAILING_NODES:
+        if scenario.dies_in:
+            self._let_one_die(scenario)
+        if scenario.trouble == FAILING_NODES:
             self._let_nodes_fail()
-        if way.machine == DOWN_EMPTY:
+        if scenario.machine == DOWN_EMPTY:
             self._empty_the_nodes()
 
-    def when_the_sweep_comes(self, way: Way) -> None:
-        """What the sweep of this way finds besides."""
-        if way.machine == SWEEP and way.goes_up:
+    def when_the_sweep_comes(self, scenario: FaultScenario) -> None:
+        """What the sweep of this scenario finds besides."""
+        if scenario.machine == SWEEP and scenario.goes_up:
             self._take_a_name()
 
-    def minutes_later(self, way: Way) -> None:
+    def minutes_later(self, scenario: FaultScenario) -> None:
         """Failing checks have failed for long enough."""
-        if way.trouble == FAILING_NODES:
+        if scenario.trouble == FAILING_NODES:
             self._age("IMPAIRED", since=CHECKED_SECONDS)
 
-    def over(self, way: Way) -> None:
+    def over(self, scenario: FaultScenario) -> None:
         """The fault is over: what EC2 was short of is there again, and empty nodes stay."""
-        if way.short:
+        if scenario.short:
             self.actor.knob("capacity", clear=True)
             self._forget("UNAVAILABLE")
             self.forget_answers()
 
-    def _let_one_die(self, way: Way) -> None:
+    def _let_one_die(self, scenario: FaultScenario) -> None:
         """An orphan, and an execution that is stopped in the middle."""
         self._make_a_stranger()
-        if not way.goes_up:
+        if not scenario.goes_up:
             self._strip_a_claim()
-        what = UP if way.goes_up else DOWN
+        what = UP if scenario.goes_up else DOWN
         before = self._last_stopped(what)
-        self.actor.knob("mishaps/stop", machine=self.machines[what], state=way.dies_in, when="entered", nth=1)
-        if way.goes_up:
-            self.ask_for(way, *self.crowd)
+        self.actor.knob("mishaps/stop", machine=self.machines[what], state=scenario.dies_in, when="entered", nth=1)
+        if scenario.goes_up:
+            self.ask_for(scenario, *self.crowd)
         else:
-            self.let_nodes_go(way)
+            self.let_nodes_go(scenario)
         for _ in range(TRIES):  # a ring may be lost on a busy machine
             with suppress(WatchTimeout):
                 until(
                     lambda: self._last_stopped(what) != before,
-                    what=f"an execution's end in {way.dies_in}",
+                    what=f"an execution's end in {scenario.dies_in}",
                     limit=DIES_WITHIN,
                 )
                 break
@@ -197,11 +206,11 @@ class Troubles:
             kube.merge(f"{MACHINES}/{there[0]}", {"metadata": {"finalizers": None}})
             kube.delete(f"{MACHINES}/{there[0]}", missing_ok=True)
 
-    # --- what begins a way
+    # --- what begins a scenario
 
-    def ask_for(self, way: Way, *pods: Object) -> None:
+    def ask_for(self, scenario: FaultScenario, *pods: Object) -> None:
         """Pods come that no node can hold."""
-        if way.trouble == REFRESH:
+        if scenario.trouble == REFRESH:
             self._refresh_the_catalogue()
         self.actor.create(*pods)
 
@@ -224,10 +233,10 @@ class Troubles:
             stateMachineArn=self.actor.outputs["DisruptArn"], name=name, input=json.dumps(begun)
         )
 
-    def let_nodes_go(self, way: Way) -> None:
+    def let_nodes_go(self, scenario: FaultScenario) -> None:
         """A person deletes all claims, or AWS says that it will stop all instances; the pods are evicted for good."""
         kube = self.actor.world.kube
-        if way.trouble == HEALTH_EVENT:
+        if scenario.trouble == HEALTH_EVENT:
             going = sorted(each["InstanceId"] for each in self.actor.instances())
             for each in going:  # AWS says it at both places
                 self.actor.knob("schedule-event", instanceId=each, code="instance-stop", startsIn=DAY_SECONDS)

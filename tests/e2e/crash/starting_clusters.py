@@ -1,5 +1,6 @@
-"""Small clusters in which ways of the crash table begin that need Deployments and a pool of their own: nodes that are
-half used, too large or out of date.
+"""Small clusters for scenarios of the crash table that need Deployments and a pool of their own.
+
+Their nodes are half used, too large or out of date.
 
 The pods have a controller, so an evicted pod comes again.
 """
@@ -22,12 +23,12 @@ TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class CrashScenario:
+class StartingCluster:
     """One cluster.
 
-    `replicas` pods of `cpu` each stay. `fillers` say how much the pods ask for that come with them and leave before the
-    way begins. `nodes` is how many nodes stand then, and `least` how many are wanted at the end, if nothing goes wrong.
-    A way launches at most `launches` instances, and evicts at most `evictions` pods.
+    `replicas` pods of `cpu` each stay. `fillers` are the requests of further pods, which are deleted before the
+    scenario begins. `nodes` is the number of nodes at this time, and `least` the number of nodes wanted at the end, if
+    nothing goes wrong. A scenario launches at most `launches` instances, and evicts at most `evictions` pods.
     """
 
     types: Sequence[str]
@@ -40,7 +41,7 @@ class CrashScenario:
     evictions: int
     fillers: Sequence[str] = ()
     cheap: str = "m5.large"
-    """The type of its replacements: of which a way that falls short has none."""
+    """The type of its replacements: of which a scenario that falls short has none."""
 
     changed: bool = False
     """The labels of the pool have changed since its nodes were launched."""
@@ -105,14 +106,14 @@ def _pod(name: str, cpu: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-STAGES: Final[Mapping[str, CrashScenario]] = {
-    "nothing": CrashScenario(
+STAGES: Final[Mapping[str, StartingCluster]] = {
+    "nothing": StartingCluster(
         ("m5.large",), NEVER_DISRUPTED, replicas=2, cpu="1500m", nodes=0, least=2, launches=2, evictions=0
     ),
-    "half-used nodes": CrashScenario(
+    "half-used nodes": StartingCluster(
         ("m5.large",), UNUSED, replicas=2, cpu="800m", fillers=("1", "1"), nodes=2, least=1, launches=0, evictions=1
     ),
-    "an oversized node": CrashScenario(
+    "an oversized node": StartingCluster(
         ("m5.large", "m5.xlarge"),
         UNUSED,
         replicas=1,
@@ -123,7 +124,7 @@ STAGES: Final[Mapping[str, CrashScenario]] = {
         launches=1,
         evictions=1,
     ),
-    "a drifted node": CrashScenario(
+    "a drifted node": StartingCluster(
         ("m5.large",),
         NEVER_DISRUPTED,
         replicas=1,
@@ -135,7 +136,7 @@ STAGES: Final[Mapping[str, CrashScenario]] = {
         changed=True,
         detected=True,
     ),
-    "an outdated node": CrashScenario(
+    "an outdated node": StartingCluster(
         ("m5.large",), NEVER_DISRUPTED, replicas=1, cpu="1500m", nodes=1, least=1, launches=1, evictions=1, changed=True
     ),
 }

@@ -1,10 +1,10 @@
-"""SCALE UP, RETIRE, SWEEP and DISRUPT with something that goes wrong at every place of their way.
+"""SCALE UP, RETIRE, SWEEP and DISRUPT with a fault at every place of their scenarios.
 
 Each time a seeded order of the table is tried until `ENOUGH` cases were struck, and two cases of a consolidation.
 `JOINER_CRASHES=all` (`make crash-test`) tries all of it, `JOINER_CRASHES="Launch|lost"` the cases whose line matches,
-`JOINER_CRASHES=Launch[20:]` those from the 20th on, and `JOINER_CRASHES=280:` those of the ways up, and of the ways
-down, from the 280th on. `JOINER_CRASH_WAYS="drift|failing"` records only the ways whose names match. The table of what
-was tried is printed at the end of the run.
+`JOINER_CRASHES=Launch[20:]` those from the 20th on, and `JOINER_CRASHES=280:` all from the 280th on, counted separately
+for the scenarios that scale up and for the others. `JOINER_CRASH_SCENARIOS="drift|failing"` records only the scenarios
+whose names match. The table of what was tried is printed at the end of the run.
 """
 
 import os
@@ -18,8 +18,8 @@ import pytest
 
 from tests.conftest import SHOWN
 from tests.e2e.crash.disturbed_stack import PACE, Rig
+from tests.e2e.crash.fault_scenarios import CONSOLIDATION, FAULT_SCENARIOS, RETIRE, SCALE_UP
 from tests.e2e.crash.fault_table import FaultCase, FaultPlace, Verdict, in_a_seeded_order, show
-from tests.e2e.crash.ways import CONSOLIDATION, RETIRE, SCALE_UP, WAYS
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import failed_executions
 
@@ -31,10 +31,10 @@ ENOUGH = 6
 """Cases of SCALE UP and RETIRE that must be struck each time."""
 
 BUDGET = 180.0  # seconds for them; they take half a minute
-ALL_WAYS = "JOINER_CRASHES" in os.environ
+ALL_SCENARIOS = "JOINER_CRASHES" in os.environ
 """All are recorded in minutes, which is more than each time may take."""
 
-RECORDED = os.environ.get("JOINER_CRASH_WAYS", "")
+RECORDED = os.environ.get("JOINER_CRASH_SCENARIOS", "")
 CONSOLIDATIONS = (
     FaultCase(FaultPlace(CONSOLIDATION, "", "Mark nodes"), "left"),
     FaultCase(FaultPlace(CONSOLIDATION, "", "Retire nodes"), "entered"),
@@ -72,7 +72,9 @@ def chosen(found: list[FaultCase]) -> list[FaultCase]:
     if part := re.fullmatch(r"(\d*):(\d*)", wanted):
         first, last = (int(number) if number else None for number in part.groups())
         return [
-            case for up in (True, False) for case in [one for one in found if one.place.way.goes_up == up][first:last]
+            case
+            for up in (True, False)
+            for case in [one for one in found if one.place.scenario.goes_up == up][first:last]
         ]
     return [case for case in found if wanted == "all" or re.search(wanted, str(case))]
 
@@ -96,7 +98,7 @@ class Trial:
         """Try cases of SCALE UP and RETIRE in turn, each from where the one before it ended."""
         queues: dict[bool, deque[FaultCase]] = {True: deque(), False: deque()}
         for case in cases:
-            queues[case.place.way.goes_up].append(case)
+            queues[case.place.scenario.goes_up].append(case)
         while any(queues.values()) and go_on():
             for up, queue in queues.items():
                 if not queue:
@@ -114,7 +116,7 @@ class Trial:
 
     def try_one(self, case: FaultCase) -> Verdict:
         verdict = self.verdicts[case] = self.rig.verdict(case)
-        if verdict.wrong or ALL_WAYS:
+        if verdict.wrong or ALL_SCENARIOS:
             self.say(f"{len(self.verdicts)}/{self.tried} {case}: {'; '.join([str(verdict), *verdict.wrong])}")
         return verdict
 
@@ -131,24 +133,28 @@ def test_after_any_crash_the_next_sweeps_make_all_well(
             print(line, flush=True)
 
     began = time.time()
-    ways = [way for way in WAYS if re.search(RECORDED, way.name)] if ALL_WAYS else [SCALE_UP, RETIRE]
-    found = chosen(rig.record(ways))
-    trial = Trial(rig, say, len(found) + (0 if ALL_WAYS else len(CONSOLIDATIONS)))
-    end = time.monotonic() + (float("inf") if ALL_WAYS else BUDGET)
+    scenarios = (
+        [scenario for scenario in FAULT_SCENARIOS if re.search(RECORDED, scenario.name)]
+        if ALL_SCENARIOS
+        else [SCALE_UP, RETIRE]
+    )
+    found = chosen(rig.record(scenarios))
+    trial = Trial(rig, say, len(found) + (0 if ALL_SCENARIOS else len(CONSOLIDATIONS)))
+    end = time.monotonic() + (float("inf") if ALL_SCENARIOS else BUDGET)
     try:
         trial.walk(
-            [case for case in found if not case.place.way.stage],
-            lambda: ALL_WAYS or (trial.struck < ENOUGH and time.monotonic() < end),
+            [case for case in found if not case.place.scenario.stage],
+            lambda: ALL_SCENARIOS or (trial.struck < ENOUGH and time.monotonic() < end),
         )
-        trial.stage([case for case in found if case.place.way.stage] if ALL_WAYS else CONSOLIDATIONS)
+        trial.stage([case for case in found if case.place.scenario.stage] if ALL_SCENARIOS else CONSOLIDATIONS)
     finally:  # an interrupted run of hours prints what it found
         record_property(SHOWN, show(trial.verdicts))
     assert trial.wrong == {}
-    if ALL_WAYS:
+    if ALL_SCENARIOS:
         assert trial.struck > len(trial.verdicts) / 2, "most of it was not met: the recorded run was another"
         unmet = [] if RECORDED else rig.not_struck()
         assert unmet == [], (
-            f"the table strikes no such calls: {unmet}; bring them about on one of the ways, or name the reason"
+            f"the table strikes no such calls: {unmet}; bring them about on one of the scenarios, or name the reason"
         )
     else:
         assert trial.struck >= ENOUGH + len(CONSOLIDATIONS), "a case was not met: the recorded run was another"

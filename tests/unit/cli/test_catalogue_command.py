@@ -10,7 +10,7 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner_cli.catalogue_files import packaged_catalogue
 from joiner_local.packaged_data import catalogue_facts, kube_schemas
-from tests.unit.cli.running import joiner, pod, pool, write
+from tests.unit.cli.command_runs import joiner, pod, pool, write
 
 
 def test_the_table_shows_what_a_node_can_allocate_and_what_it_costs() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.running import deployment, joiner, pod, pool, write
+from tests.unit.cli.command_runs import deployment, joiner, pod, pool, write
 
 AMD = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]
 

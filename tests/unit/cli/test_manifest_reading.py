@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from joiner_cli.manifests import read_documents, read_manifest_set
+from tests.unit.cli.command_runs import deployment, node_class, pod, pool
 from tests.unit.cli.manifest_reading import GOOD, read_objects, refusals
-from tests.unit.cli.running import deployment, node_class, pod, pool
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

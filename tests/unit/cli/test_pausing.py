@@ -11,7 +11,7 @@ from moto import mock_aws
 from joiner.adapters.pause import Pause
 from joiner.names import pause_parameter
 from joiner_cli.aws_errors import describe_aws_error
-from tests.unit.cli.running import joiner
+from tests.unit.cli.command_runs import joiner
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.cli.running import AMD64, deployment, joiner, node_class, pod, pool, write
+from tests.unit.cli.command_runs import AMD64, deployment, joiner, node_class, pod, pool, write
 
 C = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c"]}
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.unit.cli.running import joiner, node_class, pod, pool, write
+from tests.unit.cli.command_runs import joiner, node_class, pod, pool, write
 
 
 def test_a_pool_with_a_capacity_type_without_prices_is_reported(tmp_path: Path, catalogue: Path) -> None:

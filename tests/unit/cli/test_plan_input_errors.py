@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.cli.running import AMD64, deployment, joiner, pod, pool, write
+from tests.unit.cli.command_runs import AMD64, deployment, joiner, pod, pool, write
 
 
 def test_one_broken_pool_is_reported_and_everything_else_is_planned(tmp_path: Path, catalogue: Path) -> None:

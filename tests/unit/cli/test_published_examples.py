@@ -12,7 +12,7 @@ from joiner.catalogue import Catalogue
 from joiner.launching import NodeClassAnswers, NodeClassPolicy, resolve_node_class
 from joiner.pools import NodeClass, read_manifests
 from tests.published_examples import BY_ID, CLUSTER, EXAMPLES, node_class
-from tests.unit.cli.running import joiner, pool, write
+from tests.unit.cli.command_runs import joiner, pool, write
 from tests.unit.cli.small_catalogue import small
 
 MORE_TYPES = ("m5.2xlarge", "m5d.xlarge", "inf2.xlarge", "c5n.9xlarge", "m8i.xlarge")

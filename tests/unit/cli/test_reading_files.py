@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from joiner_cli.manifests import read_documents, read_manifest_set
+from tests.unit.cli.command_runs import pod
 from tests.unit.cli.manifest_reading import GOOD, of_yaml, read_objects, refusals
-from tests.unit.cli.running import pod
 
 
 def test_the_same_object_twice_is_read_once_and_two_different_ones_are_refused() -> None:

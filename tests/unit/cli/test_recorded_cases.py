@@ -8,9 +8,9 @@ import pytest
 
 from joiner_cli.manifests import read_documents, read_manifest_set
 from tests.plan_checker import check_plan
+from tests.unit.cli.command_runs import joiner
 from tests.unit.cli.manifest_reading import all_lists
 from tests.unit.cli.recorded import as_files
-from tests.unit.cli.running import joiner
 
 CASES = sorted((Path(__file__).parents[2] / "data" / "oracle").glob("*.json"))[::7]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from joiner_cli.missing_spot_prices import assume_spot_offerings
-from tests.unit.cli.running import joiner, pod, pool, write
+from tests.unit.cli.command_runs import joiner, pod, pool, write
 from tests.unit.cli.small_catalogue import small
 
 CATEGORY, FAMILY = "karpenter.k8s.aws/instance-category", "karpenter.k8s.aws/instance-family"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.unit.cli.command_runs import deployment, pod, pool
 from tests.unit.cli.manifest_reading import read_objects, refusals
-from tests.unit.cli.running import deployment, pod, pool
 
 
 @pytest.mark.parametrize(

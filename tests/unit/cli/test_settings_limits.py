@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.running import deployment, joiner, pod, pool, write
+from tests.unit.cli.command_runs import deployment, joiner, pod, pool, write
 
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 ENCRYPTED = {"volumeSize": "20Gi", "volumeType": "gp3", "encrypted": True, "kmsKeyID": KEY}

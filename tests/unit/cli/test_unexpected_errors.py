@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from joiner_cli.unexpected_errors import describe_unexpected_error, run_reported
-from tests.unit.cli.running import deployment, joiner, pool, write
+from tests.unit.cli.command_runs import deployment, joiner, pool, write
 
 RUN = "from joiner_cli.app import main; main()"
 LINE = re.compile(

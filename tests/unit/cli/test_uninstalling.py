@@ -9,7 +9,7 @@ import pytest
 from moto import mock_aws
 
 from joiner.names import CLUSTER_NAME_TAG, DRAINING, KEEPING, LAUNCH, NODECLAIM, pause_parameter, stack_name
-from tests.unit.cli.running import joiner
+from tests.unit.cli.command_runs import joiner
 
 MACHINE = {"Type": "AWS::SSM::Parameter", "Properties": {"Name": "/placeholder", "Type": "String", "Value": "x"}}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from joiner import names
-from tests.unit.cli.running import CommandResult, joiner, pod, pool, write
+from tests.unit.cli.command_runs import CommandResult, joiner, pod, pool, write
 
 ANY = {"a": "b"}
 IMAGE = [{"id": "ami-0123456789abcdef0"}]

@@ -6,7 +6,7 @@ from typing import Any
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Manifest
 from joiner.pools import Conditions
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 BUFFER = ("capacitybuffers", "default", "spare")
 

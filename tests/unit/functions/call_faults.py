@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ReadTimeoutError
 
 from joiner.adapters.kube_errors import Unreachable
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 
 class Fault(Enum):

@@ -12,7 +12,7 @@ from tests.unit.functions.fake_dynamodb import FakeDynamoDb
 from tests.unit.functions.fake_kube import FakeKube
 from tests.unit.functions.fake_s3 import FakeS3
 from tests.unit.functions.launched_nodes import launched
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 MakeCluster = Callable[[], SimulatedCluster]

@@ -14,7 +14,7 @@ from joiner.adapters.interruption_records import InterruptionWarnings
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from tests.unit.functions.function_loading import FUNCTIONS
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 NOW = datetime(2026, 11, 21, 5, 17, 30, tzinfo=UTC)
 BATCH: Mapping[str, Any] = json.loads((FUNCTIONS / "handle_interruption" / "event.json").read_text())

@@ -6,8 +6,8 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.launching import PairedInstance
 from joiner.names import TERMINATION_FINALIZER
 from joiner.pools import NodeClaim, NodeClassRef, read_node_claim, write_claim_status, write_node_claim
-from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import NOON
 
 

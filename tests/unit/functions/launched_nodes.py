@@ -6,7 +6,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.names import FILLING, NODEPOOL
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 

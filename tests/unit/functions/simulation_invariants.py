@@ -4,7 +4,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.names import FILLING, UNREGISTERED
 from joiner.pools import read_node_claim
 from tests.pairings import recorded_pairings
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 
 def nothing_is_left(cluster: SimulatedCluster) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 WHEN_EMPTY = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}

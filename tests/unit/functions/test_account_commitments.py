@@ -20,7 +20,7 @@ from joiner.catalogue.reserved_instances_and_savings_plans import (
     ReservedInstances,
     SavingsPlan,
 )
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 END = datetime(2027, 11, 23, tzinfo=UTC)

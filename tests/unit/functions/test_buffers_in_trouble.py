@@ -11,7 +11,7 @@ from joiner.adapters.kube_errors import NotFound
 from tests.unit.functions.buffered_cluster import BUFFER, conditions, put_buffer, put_template, settle
 from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.small_account import pending
 from tests.unit.functions.sweeping import claims, node_of

@@ -12,7 +12,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import KubeError
 from joiner.names import FILLING, INITIALIZED
 from tests.unit.functions.launched_nodes import closed_node, launched, node_of, taints, the_claim, the_node
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 from tests.unit.lifecycle.joining_nodes import LINGERING
 

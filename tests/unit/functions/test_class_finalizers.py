@@ -9,7 +9,7 @@ from functions.install_manifests.object_release import release_objects
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import delete_claim, list_claims
 from joiner.names import CLASS_FINALIZER
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 

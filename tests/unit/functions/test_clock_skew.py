@@ -15,8 +15,8 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.names import TERMINATION_FINALIZER
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.small_account import NOON, pending
 

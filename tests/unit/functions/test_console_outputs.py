@@ -18,8 +18,8 @@ from joiner.adapters.store import Store
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import NODECLAIM
 from tests.unit.functions.fake_ec2 import lost, refused
-from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 
 @pytest.fixture

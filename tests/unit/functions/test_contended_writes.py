@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from joiner.adapters.dynamodb_table import TRIES
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, LeaseLost
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 
 
 @dataclass

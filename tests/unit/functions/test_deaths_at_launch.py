@@ -16,8 +16,8 @@ from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.immediate_terminations import back_off_id_of_class, find_launch_failure
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.delivered_interruptions import MINE, NOW, QueueRun, state_change
-from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.retirement_execution import RetirementExecution
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLASS, CLUSTER, NOON
 
 KMS = ("Client.InternalError", "Client.InternalError: Client error on launch")

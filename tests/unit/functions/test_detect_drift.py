@@ -14,7 +14,7 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import Conflict
 from joiner.adapters.payload import Execution, Task
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLUSTER, pending
 
 

@@ -28,8 +28,8 @@ from joiner.pools import read_node_claim
 from joiner.pools.node_claim import build_claim_name
 from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.grown_cluster import grow
-from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import CLUSTER
 
 NAME = "disrupt-20261121T120000-sweep"

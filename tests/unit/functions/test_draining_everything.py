@@ -12,8 +12,8 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.pause import Pause
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import ACTING, DRAINING, KEEPING, PAUSED, pause_parameter
-from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 

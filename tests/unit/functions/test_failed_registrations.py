@@ -5,7 +5,7 @@ from datetime import timedelta
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import Conditions
 from tests.unit.functions.launched_nodes import launched, the_claim, the_node
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 

@@ -9,7 +9,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.cluster import Pod
 from joiner.names import FILLING
 from tests.unit.functions.launched_nodes import launched, node_of, taints, the_node
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 

@@ -11,7 +11,7 @@ import pytest
 from joiner.adapters.ledger_items import OfferingKey
 from tests.unit.functions.delivered_interruptions import MINE, NOW, RETIREMENT, QueueRun, state_change, warning
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 WARNED_AT = datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC)
 NEXT_SECOND = "retire-20261121T051731-interrupted"

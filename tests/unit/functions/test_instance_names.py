@@ -11,7 +11,7 @@ from botocore.exceptions import EndpointConnectionError
 from joiner.adapters import kube_kinds as kinds
 from joiner.names import NAME_TAG, NODECLAIM
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 

@@ -14,8 +14,8 @@ from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.pools import NodeClaim, read_manifests
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 IMPAIRED = {"InstanceStatus": {"Status": "impaired"}, "SystemStatus": {"Status": "ok"}}

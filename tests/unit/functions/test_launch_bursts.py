@@ -24,7 +24,7 @@ from joiner.adapters.payload import Execution, Task
 from joiner.cluster import Resources
 from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, group_launches
 from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CATALOGUE, CLASS, CLUSTER, NOON
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")

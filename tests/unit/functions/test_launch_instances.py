@@ -19,7 +19,7 @@ from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, LaunchOutcom
 from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
 from joiner.pools.resolved_node_class import PlacementGroup
 from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CATALOGUE, CLASS, CLUSTER, NOON, pending
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")

@@ -8,7 +8,7 @@ from joiner.adapters.kube import Manifest
 from joiner.adapters.kube_errors import Forbidden, Unreachable
 from joiner.adapters.store import NoSuchDocument
 from joiner.names import LISTED_PODS_NAMESPACE, LISTED_PODS_ROLE
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 ROLE_PATH = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/joiner%3Alisted-pods"

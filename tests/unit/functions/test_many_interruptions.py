@@ -24,7 +24,7 @@ from joiner.item_keys import INTERRUPTED, LEASE, UNAVAILABLE
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 STORM = datetime(2026, 11, 21, 5, 17, 30, 100_000, tzinfo=UTC)
 BATCH = 10

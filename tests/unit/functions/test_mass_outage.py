@@ -20,8 +20,8 @@ from joiner.adapters.parallel_calls import TimeLeft
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import FILLING
 from joiner.reporting.event_limits import EVENTS_AT_ONCE
-from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 LATE = TimeLeft(lambda: 1.0)

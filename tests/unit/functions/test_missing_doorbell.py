@@ -9,7 +9,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Manifest
 from joiner.adapters.kube_errors import Forbidden
 from joiner.names import DOORBELL_WEBHOOK, DOORBELL_WEBHOOKS
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import DOORBELL, pending
 
 ROOT = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ from typing import Any
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import Conditions
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 from tests.unit.functions.sweeping import claims
 

@@ -5,8 +5,8 @@ closed first.
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED
 from tests.unit.functions.grown_cluster import first, grow, nothing_is_left_of, pods_on
-from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 
 def test_a_node_that_was_opened_again_is_closed_before_its_pods_and_it_are_deleted(cluster: SimulatedCluster) -> None:

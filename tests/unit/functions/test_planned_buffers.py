@@ -16,7 +16,7 @@ from tests.unit.functions.buffered_cluster import (
     status,
     swept,
 )
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 from tests.unit.functions.sweeping import WHEN_EMPTY, claims, end_pods, looked, node_of, retired
 

@@ -11,7 +11,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.lifecycle.other_autoscalers import DEFINITIONS
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import NODECLASS, NODEPOOL, NOON, pending
 
 FLEET = "CreateFleet"

@@ -18,7 +18,7 @@ from joiner.cluster import Node
 from joiner.lifecycle.checks import ClusterSurvey
 from joiner.pools.codecs.node_claim_manifests import read_node_claim
 from tests.unit.functions.delivered_interruptions import MINE, NOW, QueueRun
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.test_refresh_catalogue import FakeRegion, refresh
 from tests.unit.planning.test_in_flight import claim
 

@@ -17,7 +17,7 @@ from joiner.catalogue.commitments import Commitment
 from joiner.catalogue.observed_memory import ObservedMemory
 from joiner.catalogue.reserved_instances_and_savings_plans import commitments_of_settings
 from joiner.cluster.resources import MEMORY, PODS
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 NOW = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
 NOON_OF_LAST_MONTH = NOW - timedelta(days=31)

@@ -11,8 +11,8 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, NODEPOOL
 from joiner.pools import NodeClaim
 from tests.unit.functions.grown_cluster import claims, first, grow, node_of, nothing_is_left_of, pods_on
-from tests.unit.functions.retire import RetirementExecution, retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution, retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 NOT_OURS = (
     "node node-1 is not Joiner's: it has none of the labels karpenter.sh/nodepool, karpenter.sh/provisioner-name and "

@@ -8,7 +8,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.parallel_calls import TimeLeft
 from joiner.names import FILLING
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 

@@ -16,7 +16,7 @@ from joiner.disruption.proposal import KeptNode, Proposal
 from joiner.planning import Snapshot
 from joiner.pools import read_node_claim
 from tests.unit.functions.grown_cluster import grow
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.test_disruption import task
 
 BUDGET = "PodDisruptionBudget default/web allows no eviction of pod default/web-1"

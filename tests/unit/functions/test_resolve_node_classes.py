@@ -14,7 +14,7 @@ from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Execution, Task
 from joiner.launching import AllowedResources, NodeClassPolicy
 from tests.unit.functions.fake_ec2 import lost, refused
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLUSTER, NODECLASS, NODEPOOL, NOON
 
 FOUND = {

@@ -19,8 +19,8 @@ from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, RetirementRequest
-from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.retirement_execution import RetirementExecution
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLUSTER, NODEPOOL, NOON, pending
 
 MANY: Final = 5_000

@@ -21,8 +21,8 @@ from tests.unit.functions.grown_cluster import (
     nothing_is_left_of,
     pods_on,
 )
-from tests.unit.functions.retire import RetirementExecution, arn, retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution, arn, retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import NOON
 
 TRIED = 6  # calls of each fault and reason, of about thirty; `JOINER_CRASHES=all` tries all of them

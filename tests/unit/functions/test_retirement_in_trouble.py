@@ -16,8 +16,8 @@ from joiner.names import DISRUPTED, TERMINATION_FINALIZER
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.function_loading import load
 from tests.unit.functions.grown_cluster import claims, empty, first, grow, node_of, nothing_is_left_of, pods_on
-from tests.unit.functions.retire import RetirementExecution, arn, retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution, arn, retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 Answers = Callable[[], Any]
 

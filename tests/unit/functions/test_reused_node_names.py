@@ -15,8 +15,8 @@ from joiner.adapters.kube_nodes import read_node
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED, FILLING, INITIALIZED
 from tests.unit.functions.grown_cluster import first, grow, pods_on, running
-from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import NOON
 
 OTHER = "i-0099"

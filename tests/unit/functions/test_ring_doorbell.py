@@ -11,11 +11,11 @@ from botocore.exceptions import ClientError
 
 from functions.ring_doorbell import handler as ring_doorbell
 from joiner.adapters.executions import Executions
-from joiner.adapters.immediate_sweeps import SweepSlot
+from joiner.adapters.immediate_sweeps import ImmediateSweeps
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import DoorbellSecrets
 from tests.unit.functions.function_loading import FUNCTIONS
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 NOW = datetime(2026, 11, 21, 5, 17, 28, tzinfo=UTC)
 EVENT: Mapping[str, Any] = json.loads((FUNCTIONS / "ring_doorbell" / "event.json").read_text())
@@ -57,9 +57,9 @@ class Rung:
         self.reads = 0
         self.secrets = DoorbellSecrets(current=secret)
         machines = module.RungMachines(scale_up="arn:scale-up", sweep="arn:sweep")
-        slot = SweepSlot(ledger._client, ledger._table)
+        sweeps = ImmediateSweeps(ledger._client, ledger._table)
         self.doorbell = module.DoorbellRequests(
-            module.CachedSecrets(self._read), ledger, slot, Executions(self.states), machines
+            module.CachedSecrets(self._read), ledger, sweeps, Executions(self.states), machines
         )
 
     def _read(self) -> DoorbellSecrets:

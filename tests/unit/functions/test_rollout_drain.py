@@ -9,8 +9,8 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import KubeError, TooManyRequests, Unreachable
 from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.grown_cluster import first, grow, nothing_is_left_of, pods_on
-from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
 

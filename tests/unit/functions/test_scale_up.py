@@ -17,7 +17,7 @@ from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.payload import Execution, Task
 from tests.unit.functions.launched_nodes import launched
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.small_account import CLUSTER, pending
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.small_account import pending
 

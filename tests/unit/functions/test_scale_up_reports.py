@@ -7,7 +7,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.pools import NodeClassProblem
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.simulation_invariants import nothing_is_left
 from tests.unit.functions.small_account import CLASS, NODEPOOL, pending
 from tests.unit.functions.test_scale_up import reasons

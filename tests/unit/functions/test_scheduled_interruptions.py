@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.functions.delivered_interruptions import MINE, NOW, RETIREMENT, QueueRun, warning
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.test_handle_interruption import WARNED_AT
 
 

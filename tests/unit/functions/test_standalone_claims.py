@@ -11,8 +11,8 @@ from joiner.adapters.payload import Execution, Task
 from joiner.planning.inputs.claim_pools import CLAIMS_OF_A_PLAN
 from joiner.pools import NodeClaim
 from tests.unit.functions.function_loading import load
-from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import CLUSTER, pending
 from tests.unit.functions.sweeping import claims, looked, retired, without_claim
 

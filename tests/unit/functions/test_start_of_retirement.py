@@ -20,8 +20,8 @@ from tests.unit.functions.grown_cluster import (
     running,
     written,
 )
-from tests.unit.functions.retire import RetirementExecution, retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import RetirementExecution, retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 
 @pytest.fixture

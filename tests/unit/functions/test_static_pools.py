@@ -8,8 +8,8 @@ import pytest
 from joiner import names
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import NodeClaim
-from tests.unit.functions.retire import retire
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.retirement_execution import retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 from tests.unit.functions.sweeping import claims, looked, retired
 

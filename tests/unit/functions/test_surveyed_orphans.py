@@ -18,8 +18,8 @@ from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.fake_ec2 import refused
-from tests.unit.functions.retire import RetirementExecution
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.retirement_execution import RetirementExecution
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLUSTER
 from tests.unit.functions.sweeping import (
     claims,

@@ -7,9 +7,9 @@ from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.pools import NodeClaim
-from tests.unit.functions.retire import RetirementExecution, express_arn
-from tests.unit.functions.retire import arn as retire_arn
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.retirement_execution import RetirementExecution, express_arn
+from tests.unit.functions.retirement_execution import arn as retire_arn
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import pending
 from tests.unit.functions.sweeping import (
     claims,

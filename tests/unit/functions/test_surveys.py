@@ -15,7 +15,7 @@ from joiner.adapters.retirements import Retirements
 from joiner.catalogue.observed_memory import ObservedMemory
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import SimulatedCluster, arn
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import pending
 from tests.unit.functions.sweeping import (
     claims,

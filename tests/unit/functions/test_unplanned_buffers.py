@@ -11,7 +11,7 @@ from joiner.planning import Plan
 from joiner.planning.inputs.capacity_buffers import ResolvedBuffer
 from joiner.reporting.buffer_status import place_buffer
 from tests.unit.functions.buffered_cluster import conditions, notes, put_buffer, put_template, settle
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import NODEPOOL, pending
 from tests.unit.functions.sweeping import WHEN_EMPTY, claims, looked, retired
 

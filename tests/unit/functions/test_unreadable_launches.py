@@ -6,7 +6,7 @@ import pytest
 
 from joiner.adapters.kube_claims import list_claims
 from joiner.pools import NodeClaim
-from tests.unit.functions.scale_up import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from joiner.launching import find_declared_problems
+from joiner.launching import find_manifest_problems
 from joiner.pools import BlockDevice, ImageTerm, KubeletConfiguration, NodeClass
 from tests.unit.launching.launch_scenario import CEILINGS, TEMPLATE, resolved
 
@@ -51,7 +51,7 @@ CASES: dict[str, tuple[NodeClass, list[str]]] = {
 
 @pytest.mark.parametrize(("node_class", "reasons"), CASES.values(), ids=CASES)
 def test_the_cluster_reports_each_problem_that_the_manifest_shows(node_class: NodeClass, reasons: list[str]) -> None:
-    declared = find_declared_problems(node_class, CEILINGS)
+    declared = find_manifest_problems(node_class, CEILINGS)
 
     assert [problem.reason for problem in declared] == reasons
     assert {problem for problem in declared if problem.severity != "info"} <= {*resolved(node_class).problems}
@@ -65,8 +65,8 @@ def test_without_the_settings_no_limit_of_the_settings_is_known() -> None:
         block_devices=(BlockDevice("/dev/xvda", 20, "gp3", encrypted=True, kms_key_id=KEY),),
     )
 
-    assert find_declared_problems(beyond) == []
+    assert find_manifest_problems(beyond) == []
 
 
 def test_the_ranges_of_a_volume_without_a_type_are_those_of_its_image_and_unknown() -> None:
-    assert find_declared_problems(replace(MODERN, block_devices=(BlockDevice("/dev/xvda", 20, iops=4000),))) == []
+    assert find_manifest_problems(replace(MODERN, block_devices=(BlockDevice("/dev/xvda", 20, iops=4000),))) == []

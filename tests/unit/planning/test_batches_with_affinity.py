@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.planning.checked import checked, cluster
+from tests.unit.planning.checked_plans import checked, cluster
 from tests.unit.planning.drawn_clusters import HOST, ZONE, ZONES, affinity, instance_type, near, pods, spread
 
 LEADERS = {"t.small": instance_type("t.small", 1, 2, 0.03), "s.large": instance_type("s.large", 2, 4, 0.08)}

@@ -6,7 +6,7 @@ The independent checker verifies every plan.
 from typing import Any
 
 from joiner.planning.inputs.capacity_buffers import resolve_buffers
-from tests.unit.planning.checked import checked, cluster
+from tests.unit.planning.checked_plans import checked, cluster
 from tests.unit.planning.drawn_clusters import (
     Json,
     node,

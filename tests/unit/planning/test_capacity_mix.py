@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from joiner.planning import Plan
-from tests.unit.planning.checked import checked, cluster, drawn
+from tests.unit.planning.checked_plans import checked, cluster, drawn
 from tests.unit.planning.drawn_clusters import Json, node, node_pool, pods
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}

@@ -6,7 +6,7 @@ from joiner.catalogue import Catalogue
 from joiner.planning import Snapshot
 from joiner.planning.inputs.claim_pools import CLAIMS_OF_A_PLAN, count_left_out, with_claim_pools
 from joiner.planning.planner import Planner
-from tests.unit.planning.checked import cluster
+from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, node_pool, pods
 
 MANY = 3 * CLAIMS_OF_A_PLAN - 5

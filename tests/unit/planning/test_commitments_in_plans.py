@@ -17,7 +17,7 @@ from joiner.planning.planner import Planner
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
 from joiner_cli.rendering.plan_table import render_plan_summary
 from tests.law_settings import examples
-from tests.unit.planning.checked import cluster
+from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json, node, node_pool, pods
 from tests.unit.planning.test_in_flight import claim
 

@@ -9,7 +9,7 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.planning.effort import Effort, Meter
-from tests.unit.planning.checked import cluster
+from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, pod
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from joiner.planning import Ceilings
-from tests.unit.planning.checked import checked, cluster
+from tests.unit.planning.checked_plans import checked, cluster
 from tests.unit.planning.drawn_clusters import Json, instance_type, node_pool, pods, spread
 
 TYPES = {

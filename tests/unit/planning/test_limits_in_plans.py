@@ -3,7 +3,7 @@
 import pytest
 
 from joiner.planning import Ceilings
-from tests.unit.planning.checked import checked, cluster, why
+from tests.unit.planning.checked_plans import checked, cluster, why
 from tests.unit.planning.drawn_clusters import (
     HOST,
     affinity,

@@ -7,7 +7,7 @@ from typing import Any
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.pools.resolved_node_class import Image
-from tests.unit.planning.checked import cluster
+from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, node, node_pool, pods
 from tests.unit.planning.test_in_flight import TYPE, claim
 

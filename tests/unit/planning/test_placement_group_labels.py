@@ -8,7 +8,7 @@ from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.pools.resolved_node_class import PlacementGroup
-from tests.unit.planning.checked import cluster
+from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, node_pool, pods
 
 TOGETHER = PlacementGroup("pg-1", "together", "spread")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from joiner.cluster import ValueSet
-from tests.unit.planning.checked import checked, cluster, drawn, why
+from tests.unit.planning.checked_plans import checked, cluster, drawn, why
 from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     HOST,

@@ -2,7 +2,7 @@
 
 from joiner.planning import Plan, PlanPolicies
 from tests.plan_checker import check_plan
-from tests.unit.planning.checked import checked, cluster, drawn, why
+from tests.unit.planning.checked_plans import checked, cluster, drawn, why
 from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     HOST,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from joiner.planning import PlanPolicies
-from tests.unit.planning.checked import checked, cluster, drawn
+from tests.unit.planning.checked_plans import checked, cluster, drawn
 from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     HOST,

@@ -11,7 +11,7 @@ from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.pools import CapacityReservation
-from tests.unit.planning.checked import cluster
+from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json, node_pool, pods
 
 ANY: Final = ("reserved", "on-demand")

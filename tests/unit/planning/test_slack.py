@@ -5,7 +5,7 @@ that minValues requires. Capacity that few pods can use is left to those pods.
 import pytest
 
 from joiner.planning import Plan
-from tests.unit.planning.checked import checked, cluster, drawn
+from tests.unit.planning.checked_plans import checked, cluster, drawn
 from tests.unit.planning.drawn_clusters import (
     HOST,
     ZONE,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joiner.planning import Ceilings, Plan, PlannedNode
-from tests.unit.planning.checked import checked, cluster
+from tests.unit.planning.checked_plans import checked, cluster
 from tests.unit.planning.drawn_clusters import ZONES, Json, instance_type, node_pool, pod, pods
 
 CAPACITY_TYPE = "karpenter.sh/capacity-type"

@@ -5,7 +5,7 @@ The independent checker verifies every plan.
 
 import pytest
 
-from tests.unit.planning.checked import by_zone, checked, cluster
+from tests.unit.planning.checked_plans import by_zone, checked, cluster
 from tests.unit.planning.drawn_clusters import (
     HOST,
     TAINT,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.unit.planning.checked import checked, cluster, drawn, why
+from tests.unit.planning.checked_plans import checked, cluster, drawn, why
 from tests.unit.planning.drawn_clusters import (
     ZONE,
     ZONES,

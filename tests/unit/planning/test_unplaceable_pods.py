@@ -1,7 +1,7 @@
 """Batches with pods that no plan can place: the other pods are placed as if the hopeless pods were not there."""
 
 from joiner.planning import Plan
-from tests.unit.planning.checked import checked, cluster, drawn
+from tests.unit.planning.checked_plans import checked, cluster, drawn
 from tests.unit.planning.drawn_clusters import (
     HOST,
     ZONE,

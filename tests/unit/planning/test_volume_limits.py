@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.unit.planning.checked import checked, cluster, why
+from tests.unit.planning.checked_plans import checked, cluster, why
 from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     ZONES,

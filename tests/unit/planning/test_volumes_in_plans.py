@@ -1,6 +1,6 @@
 """Volumes in plans: zones, claims that several pods mount, claims for one pod at a time."""
 
-from tests.unit.planning.checked import checked, cluster, drawn, why
+from tests.unit.planning.checked_plans import checked, cluster, drawn, why
 from tests.unit.planning.drawn_clusters import (
     ZONE,
     ZONES,

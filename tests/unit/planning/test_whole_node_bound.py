@@ -1,6 +1,6 @@
 """The bound of whole nodes gives up where an exact packing would take too long."""
 
-from tests.unit.planning.checked import cluster
+from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import planned, pods
 
 

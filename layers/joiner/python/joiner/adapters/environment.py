@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from joiner.adapters.doorbell_rotation import DoorbellRotation
     from joiner.adapters.drift_detections import DriftDetections
     from joiner.adapters.empty_nodes import EmptyNodes
-    from joiner.adapters.immediate_sweeps import SweepSlot
+    from joiner.adapters.immediate_sweeps import ImmediateSweeps
     from joiner.adapters.interruption_records import InterruptionWarnings
     from joiner.adapters.kube import Kube
     from joiner.adapters.ledger import Ledger
@@ -255,11 +255,11 @@ def disuse() -> "Disuse":
 
 
 @functools.cache
-def sweep_slot() -> "SweepSlot":
-    """Return the slot of the next sweep that a ring starts."""
-    from joiner.adapters.immediate_sweeps import SweepSlot
+def immediate_sweeps() -> "ImmediateSweeps":
+    """Return the time of the next sweep that a ring starts."""
+    from joiner.adapters.immediate_sweeps import ImmediateSweeps
 
-    return SweepSlot(client("dynamodb"), setting("JOINER_TABLE"))
+    return ImmediateSweeps(client("dynamodb"), setting("JOINER_TABLE"))
 
 
 @functools.cache

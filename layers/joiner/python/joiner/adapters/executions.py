@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from joiner.adapters.immediate_sweeps import SweepSlot
+from joiner.adapters.immediate_sweeps import ImmediateSweeps
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import is_express
 
@@ -130,11 +130,11 @@ def ring_scale_up(
     return executions.start_scale_up(machine, now)
 
 
-def ring_sweep(slot: SweepSlot, executions: Executions, machine: str, now: datetime) -> str:
+def ring_sweep(sweeps: ImmediateSweeps, executions: Executions, machine: str, now: datetime) -> str:
     """Start a sweep unless one has started that will read the change behind the ring. Return the execution's name,
     empty if none was needed.
     """
-    wait = slot.take(now)
+    wait = sweeps.take(now)
     return executions.start_sweep(machine, now, after=-(-wait // 1000)) if wait >= 0 else ""
 
 

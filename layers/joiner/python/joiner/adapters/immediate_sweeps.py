@@ -17,7 +17,7 @@ FIRST: Final = 1000  # milliseconds from the first ring to the read
 NEXT: Final = 4000  # milliseconds from one read to the next
 
 
-class SweepSlot(DynamoTable):
+class ImmediateSweeps(DynamoTable):
     """The time of the next sweep."""
 
     def take(self, now: datetime) -> int:

@@ -8,20 +8,20 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_patches import patch_latest
 from joiner.adapters.parallel_calls import call_each
-from joiner.lifecycle.class_finalizers import ClassHold, change_finalizer, find_class_holds
+from joiner.lifecycle.class_finalizers import FinalizerChange, change_finalizer, find_finalizer_changes
 from joiner.pools import NodeClaim
 
 
-def write_holds(kube: Kube, holds: Iterable[ClassHold]) -> list[str]:
+def write_finalizer_changes(kube: Kube, changes: Iterable[FinalizerChange]) -> list[str]:
     """Change the finalizers; return what could not be written. The next sweep finds it again."""
     by_kind = {kind.kind: kind for kind in kinds.NODE_CLASSES}
 
-    def write(hold: ClassHold) -> None:
-        patch_latest(kube, by_kind[hold.kind], hold.name, partial(change_finalizer, held=hold.held))
+    def write(change: FinalizerChange) -> None:
+        patch_latest(kube, by_kind[change.kind], change.name, partial(change_finalizer, held=change.held))
 
     return [
-        f"{hold.kind}/{hold.name}: {answer}"
-        for hold, answer in call_each(list(holds), write, KubeError)
+        f"{change.kind}/{change.name}: {answer}"
+        for change, answer in call_each(list(changes), write, KubeError)
         if isinstance(answer, KubeError)
     ]
 
@@ -29,4 +29,4 @@ def write_holds(kube: Kube, holds: Iterable[ClassHold]) -> list[str]:
 def release_classes(kube: Kube, claims: Iterable[NodeClaim]) -> list[str]:
     """Remove the finalizer from deleted classes without claims; return what could not be written."""
     listed = [{"kind": kind.kind, **each} for kind in kinds.NODE_CLASSES for each in kube.list(kind)]
-    return write_holds(kube, [hold for hold in find_class_holds(listed, claims) if not hold.held])
+    return write_finalizer_changes(kube, [each for each in find_finalizer_changes(listed, claims) if not each.held])

@@ -11,7 +11,7 @@ The package is pure: the adapters call EC2. It may use ``pools`` and ``catalogue
 """
 
 from joiner.launching.block_devices import EbsDefaults
-from joiner.launching.class_manifest_problems import find_declared_problems
+from joiner.launching.class_manifest_problems import find_manifest_problems
 from joiner.launching.image_families.node_settings import ClusterDescription
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim, group_launches
@@ -53,7 +53,7 @@ __all__ = [
     "PairedInstance",
     "RefusedClaim",
     "build_queries",
-    "find_declared_problems",
+    "find_manifest_problems",
     "group_launches",
     "pair_claims",
     "query_parameter_images",

@@ -1,6 +1,6 @@
 """The problems of a node class that its manifest alone shows, without a query to AWS.
 
-``resolve_node_class`` reports them in a cluster, and ``find_declared_problems`` in a plan from files.
+``resolve_node_class`` reports them in a cluster, and ``find_manifest_problems`` in a plan from files.
 """
 
 from joiner.launching.block_devices import find_declared_volume_problems
@@ -18,13 +18,13 @@ PUBLIC_PARAMETERS = "/aws/service/"
 """The parameters that the role of the resolver may read; those of an account may contain secrets."""
 
 
-def find_declared_problems(node_class: NodeClass, ceilings: NodeClassPolicy | None = None) -> list[NodeClassProblem]:
+def find_manifest_problems(node_class: NodeClass, ceilings: NodeClassPolicy | None = None) -> list[NodeClassProblem]:
     """Return what the manifest of a class shows: errors, for which a cluster launches no node, warnings, assumptions.
 
     ``ceilings`` are the limits of the settings; None if they are unknown.
 
     >>> script = NodeClass("default", ami_family="Bottlerocket", user_data="reboot")
-    >>> [problem.reason for problem in find_declared_problems(script)]
+    >>> [problem.reason for problem in find_manifest_problems(script)]
     ['InvalidUserData']
     """
     devices = node_class.block_devices or default_devices(choose_family(node_class))

@@ -1,4 +1,4 @@
-"""Which node classes must stay until their claims are gone, and which may go.
+"""Which node classes must stay until their claims are gone, and which may be deleted.
 
 A class that launches nodes has Joiner's finalizer, as in Karpenter. If the class is deleted, it stays until the last
 claim that names it is gone: user data, images and tags of a running node can still be looked up, and a person sees
@@ -18,7 +18,7 @@ CLAIMS_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ClassHold:
+class FinalizerChange:
     """A change of the finalizer of one class: `held` is whether the class gets it or loses it."""
 
     kind: str
@@ -26,13 +26,13 @@ class ClassHold:
     held: bool
 
 
-def find_class_holds(classes: Iterable[Manifest], claims: Iterable[NodeClaim]) -> list[ClassHold]:
+def find_finalizer_changes(classes: Iterable[Manifest], claims: Iterable[NodeClaim]) -> list[FinalizerChange]:
     """Return the changes that are due: the finalizer for classes with claims, and none for deleted ones without.
 
     >>> from joiner.pools import NodeClassRef
     >>> web = NodeClaim("web-1", class_ref=NodeClassRef("EC2NodeClass", "default"))
-    >>> find_class_holds([{"kind": "EC2NodeClass", "metadata": {"name": "default"}}], [web])
-    [ClassHold(kind='EC2NodeClass', name='default', held=True)]
+    >>> find_finalizer_changes([{"kind": "EC2NodeClass", "metadata": {"name": "default"}}], [web])
+    [FinalizerChange(kind='EC2NodeClass', name='default', held=True)]
     """
     used = {claim.class_ref.key for claim in claims}
     found = []
@@ -41,9 +41,9 @@ def find_class_holds(classes: Iterable[Manifest], claims: Iterable[NodeClaim]) -
         in_use, deleting = f"{kind}/{name}" in used, bool(manifest["metadata"].get("deletionTimestamp"))
         held = CLASS_FINALIZER in (manifest["metadata"].get("finalizers") or ())
         if held and deleting and not in_use:
-            found.append(ClassHold(kind, name, held=False))
+            found.append(FinalizerChange(kind, name, held=False))
         elif in_use and not held and not deleting:
-            found.append(ClassHold(kind, name, held=True))
+            found.append(FinalizerChange(kind, name, held=True))
     return found
 
 

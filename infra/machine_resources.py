@@ -11,7 +11,7 @@ from infra.states_language import Catch, Retry, State, jsonata
 
 
 @dataclass(frozen=True, slots=True)
-class MachineParts:
+class MachineResources:
     """The cluster, the name of the table, and the functions that the machine invokes."""
 
     integrations: ServiceIntegrations

@@ -11,7 +11,7 @@ from joiner.adapters.ledger_items import LeaseLost
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetiringClaim
-from tests.unit.functions.scale_up import Died, SimulatedCluster, run_retried
+from tests.unit.functions.simulated_cluster import Died, SimulatedCluster, run_retried
 from tests.unit.functions.small_account import CLUSTER, NOON
 
 PASSES = 12  # of one execution, before it ends and leaves the rest to the sweep
