@@ -9,27 +9,10 @@ It also records the endpoint and the CA. The other functions send their tokens o
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serve
-
-EGRESS: Final = {
-    "AWS_MANAGED": "AWS_MANAGED: the control plane reaches the doorbell without any setting of yours",
-    "CUSTOMER_ROUTED": (
-        "CUSTOMER_ROUTED: webhook calls leave through the cluster's VPC: give the cluster's subnets a route to "
-        "the internet (NAT gateway) "
-        "or to the doorbell's address, or no ring arrives, and pods wait for the sweep's minute "
-        "(docs/control-plane-egress.md)"
-    ),
-    "CUSTOMER_ISOLATED": (
-        "CUSTOMER_ISOLATED: the control plane reaches nothing outside its VPC, and so no doorbell: pods wait "
-        "for the sweep's minute "
-        "(docs/control-plane-egress.md)"
-    ),
-}
-"""What `resourcesVpcConfig.controlPlaneEgressMode` means for the doorbell. Source: EKS user guide, "control plane
-egress routing".
-"""
+from joiner.lifecycle.supported_clusters import describe_egress, find_mode_conflict
 
 
 class ClusterNotSupported(Exception):
@@ -81,19 +64,8 @@ def refuse_other_mode(cluster: Mapping[str, Any], setting: str) -> None:
     them.
     """
     mode = (cluster.get("accessConfig") or {}).get("authenticationMode") or "CONFIG_MAP"
-    if mode == "CONFIG_MAP" and setting != mode:
-        raise ClusterNotSupported(
-            f"{cluster['name']}: its authentication mode is CONFIG_MAP, and the settings' authenticationMode is "
-            f"{setting}: write authenticationMode: CONFIG_MAP (docs/settings.md, Clusters with aws-auth), or "
-            "change the cluster: "
-            f"aws eks update-cluster-config --name {cluster['name']} "
-            "--access-config authenticationMode=API_AND_CONFIG_MAP"
-        )
-    if mode == "API" and setting == "CONFIG_MAP":
-        raise ClusterNotSupported(
-            f"{cluster['name']}: its authentication mode is API, which does not read aws-auth: write "
-            "authenticationMode: API"
-        )
+    if why := find_mode_conflict(cluster["name"], mode, setting):
+        raise ClusterNotSupported(why)
 
 
 def network_of(cluster: Mapping[str, Any]) -> dict[str, str]:
@@ -106,9 +78,7 @@ def network_of(cluster: Mapping[str, Any]) -> dict[str, str]:
         # A policy condition needs a value: ids that cannot exist are used where the cluster has none
         "SubnetIds": ",".join(config.get("subnetIds") or ["subnet-none"]),
         "SecurityGroupId": config.get("clusterSecurityGroupId") or "sg-none",
-        "ControlPlaneEgress": EGRESS.get(
-            mode, f"{mode}: this mode is not known: see that the control plane reaches the doorbell"
-        ),
+        "ControlPlaneEgress": describe_egress(mode),
     }
 
 

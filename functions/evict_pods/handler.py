@@ -26,7 +26,17 @@ from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_each_in_time
 from joiner.adapters.payload import Execution
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.draining import AT_LEAST, SELDOM, SOON, Deletion, Drain, DrainingPod, drain, pause
+from joiner.lifecycle.draining import (
+    AT_LEAST,
+    SELDOM,
+    SOON,
+    Deletion,
+    Drain,
+    DrainingPod,
+    describe_blocker,
+    drain,
+    pause,
+)
 from joiner.lifecycle.retirement import (
     DRAINED,
     VOLUMES_AWAITED,
@@ -48,11 +58,6 @@ logger = Logger()
 
 ASKED_AT_ONCE: Final = 400
 """Maximum of evictions in one pass: more would exceed the function's timeout. The next pass does the others."""
-
-
-INTERNAL_ERROR: Final = 500
-SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
-"""The eviction API answers with an internal error and this text if several budgets select the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,9 @@ class PodEviction:
             manifest = self._kube.get(kinds.NODES, one.node)
         except NotFound:
             return ""
-        if mismatch := _find_mismatch(manifest, one):
+        instance = str((manifest.get("spec") or {}).get("providerID") or "").rpartition("/")[2]
+        owners = [str(each.get("name")) for each in manifest["metadata"].get("ownerReferences") or ()]
+        if mismatch := one.find_mismatch(instance, owners):
             return mismatch
         try:
             patch_node(self._kube, read_node(manifest), taint_patch)
@@ -289,21 +296,6 @@ class PodEviction:
             logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(reason))
 
 
-def _find_mismatch(node: Mapping[str, Any], one: RetiringClaim) -> str:
-    """Return whose the node of the retired node's name is, as a sentence; empty if it is the claim's node.
-
-    Names come from private IP addresses, which EC2 uses again. A node without an instance id belongs to the claim that
-    owns it.
-    """
-    if not one.instance:
-        return ""
-    instance = str((node.get("spec") or {}).get("providerID") or "").rpartition("/")[2]
-    owners = {str(each.get("name")) for each in node["metadata"].get("ownerReferences") or ()}
-    if instance == one.instance or (not instance and one.claim in owners):
-        return ""
-    return f"node {one.node} belongs to {f'instance {instance}' if instance else 'no instance of this claim'} now"
-
-
 def _emptied(one: RetiringClaim, claim: NodeClaim | None, now: datetime) -> datetime:
     """Return the start of the drain: from the claim, else from this execution's entry, else now."""
     since = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else None
@@ -314,11 +306,7 @@ def _emptied(one: RetiringClaim, claim: NodeClaim | None, now: datetime) -> date
 
 
 def _blocker(pod: DrainingPod, reason: KubeError) -> str:
-    if isinstance(reason, EvictionBlocked):
-        return f"pod {pod.key} is held by its disruption budget"
-    if reason.status == INTERNAL_ERROR and SEVERAL_BUDGETS in str(reason):
-        return f"pod {pod.key} is selected by several PodDisruptionBudgets, and the eviction API accepts only one"
-    return f"pod {pod.key}: {reason}"
+    return describe_blocker(pod.key, reason.status, str(reason), by_budget=isinstance(reason, EvictionBlocked))
 
 
 @logger.inject_lambda_context(clear_state=True)

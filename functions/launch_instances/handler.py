@@ -29,11 +29,10 @@ from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
-from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS, zone_of_shortage
+from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.launching import Launch, LaunchOutcome, PairedInstance, read_fleet_answer, read_fleet_refusal
-from joiner.launching.ec2_error_codes import PLACEMENT_ERRORS
-from joiner.launching.launch_outcome import EVERY, CapacityShortage, list_instance_places, read_instances
-from joiner.names import NAME_TAG, NODECLAIM, PLACEMENT_GROUP
+from joiner.launching.launch_outcome import list_instance_places, list_short_offerings, read_instances
+from joiner.names import NAME_TAG, NODECLAIM
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
@@ -185,8 +184,8 @@ class Launcher:
     def _remember_shortages(self, launch: Launch, outcome: LaunchOutcome, now: int) -> None:
         for short in outcome.short:
             logger.warning("short of capacity", code=short.code, instanceType=short.instance_type, zone=short.zone)
-            for offering in _short_offerings(short, launch):
-                self._ledger.mark_unavailable(offering, now + UNAVAILABLE_SECONDS, short.code)
+            for offering in list_short_offerings(short, launch):
+                self._ledger.mark_unavailable(OfferingKey(*offering), now + UNAVAILABLE_SECONDS, short.code)
         for failure in outcome.failed:
             logger.error("the launch failed", code=failure.code, reason=failure.message, remedy=failure.remedy)
 
@@ -224,19 +223,6 @@ def launch_groups(
 
 def _failures(answers: Iterable[Mapping[str, Any] | Exception]) -> list[Exception]:
     return [each for each in answers if isinstance(each, Exception)]
-
-
-def _short_offerings(short: CapacityShortage, launch: Launch) -> set[OfferingKey]:
-    """Return the offering that was short. If every type or zone is short, return it and each one that this launch
-    requested. A shortage in a placement group is one of this group.
-    """
-    group = launch.labels.get(PLACEMENT_GROUP, "") if short.code in PLACEMENT_ERRORS else ""
-    offerings = {OfferingKey(short.capacity_type, short.instance_type, zone_of_shortage(short.zone, group))}
-    for asked in launch.prices:
-        instance_type, _, zone = asked.partition("/")
-        if short.instance_type in (EVERY, instance_type) and short.zone in (EVERY, zone):
-            offerings.add(OfferingKey(short.capacity_type, instance_type, zone_of_shortage(zone, group)))
-    return offerings
 
 
 @returns_at_warm_up

@@ -28,6 +28,7 @@ from joiner.adapters.payload import REASON_AT_MOST, Task
 from joiner.adapters.store import Store
 from joiner.cluster import InvalidField, Node, Pod
 from joiner.disruption.disruption_candidates import workload_of
+from joiner.disruption.mark_objections import find_objection_to_mark
 from joiner.disruption.proposal import DisruptionAction
 from joiner.lifecycle.disruption_progress import REPLACEMENT_SECONDS, as_disrupted, mark_patch
 from joiner.lifecycle.emptiness import holds_node
@@ -96,7 +97,7 @@ class NodeMarking:
         for number, action in enumerate(actions):
             mine = [claims[name] for name in action.claims if name in claims]
             pairs = [(claim, nodes[claim.provider_id]) for claim in mine if claim.provider_id in nodes]
-            if why := _objection(action, pairs, leaving):
+            if why := find_objection_to_mark(action.claims, pairs, leaving):
                 dropped.append((action, why))
             else:
                 todo.append(MarkedAction(action, _record(task, number, action, now), pairs))
@@ -193,18 +194,6 @@ class NodeMarking:
             )
         for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=unwritten)
-
-
-def _objection(action: DisruptionAction, pairs: Sequence[tuple[NodeClaim, Node]], leaving: frozenset[str]) -> str:
-    """Return why an action may not begin any more, or an empty text."""
-    if len(pairs) < len(action.claims):
-        return "a claim or its node is gone"
-    for claim, node in pairs:
-        if claim.deleting or node.retiring:
-            return f"node {node.name} is being removed"
-        if claim.pool_key in leaving:
-            return f"an empty node of {claim.pool_key} is about to be removed, which counts against the budgets"
-    return ""
 
 
 def _pod(manifest: Mapping[str, Any]) -> Pod | None:

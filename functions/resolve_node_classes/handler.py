@@ -7,7 +7,7 @@ the next function writes to the class's status. The other classes are used.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
@@ -32,7 +32,7 @@ from joiner.launching import (
     resolve_node_class,
 )
 from joiner.launching.placement_group_matching import CLUSTER
-from joiner.lifecycle.immediate_terminations import back_off_id_of_class
+from joiner.lifecycle.immediate_terminations import back_off_id_of_class, describe_back_off
 from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.pools import NodeClass, NodeClassProblem, ResolvedNodeClass
 
@@ -197,9 +197,7 @@ def apply_back_offs(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -
     wait = waits.get(back_off_id_of_class(resolved.name, legacy=resolved.kind != "EC2NodeClass"))
     if wait is None:
         return resolved
-    times = "once" if wait.tries == 1 else f"{wait.tries} times in a row"
-    until = datetime.fromtimestamp(wait.until, UTC)
-    message = f"nothing is launched until {until:%H:%M:%S} UTC, because launches failed {times}: {wait.reason}"
+    message = describe_back_off(wait.tries, wait.until, wait.reason)
     return resolved.with_problems([NodeClassProblem("ValidationSucceeded", "InstancesEndAtLaunch", message)])
 
 

@@ -7,7 +7,7 @@ retirement is recorded before the state machine starts it; if the start fails, a
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from aws_lambda_powertools import Logger
 
@@ -32,21 +32,15 @@ from joiner.lifecycle.disruption_progress import (
     as_kept,
     back_off_id,
     judge_disruption,
+    retirement_reason,
 )
-from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, untaint_patch
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, untaint_patch
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 from joiner.reporting import disruption_events
 from joiner.reporting.events import Event
 
 logger = Logger()
-
-RETIREMENTS: Final[Mapping[str, RetirementReason]] = {
-    "Drifted": RetirementReason.DRIFTED,
-    "Expired": RetirementReason.EXPIRED,
-    "Rebalance": RetirementReason.RECOMMENDED,
-}
-"""The reason of the retirement, by the reason of the disruption; all others are consolidation."""
 
 Judged = tuple[DisruptionRecord, Verdict]
 
@@ -160,8 +154,8 @@ def _events_of_failure(
 
 
 def _request(record: DisruptionRecord, claim: NodeClaim) -> dict[str, Any]:
-    reason = RETIREMENTS.get(record.reason, RetirementReason.CONSOLIDATED)
-    return {"claim": claim.name, "reason": str(reason), "instance": claim.instance_id, "notBefore": 0}
+    reason = str(retirement_reason(record.reason))
+    return {"claim": claim.name, "reason": reason, "instance": claim.instance_id, "notBefore": 0}
 
 
 @logger.inject_lambda_context(clear_state=True)

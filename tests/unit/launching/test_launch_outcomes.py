@@ -1,5 +1,6 @@
 """Outcomes of a fleet request: which claims got an instance, which offerings are short, what a person must fix."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from joiner.launching import (
     read_fleet_answer,
     read_fleet_refusal,
 )
-from joiner.launching.launch_outcome import read_instances
+from joiner.launching.launch_outcome import list_short_offerings, read_instances
 from tests.unit.launching.launch_scenario import launches, wanted
 
 M5 = LaunchOffering(0.096, "m5.large", "us-east-1a")
@@ -192,3 +193,21 @@ def test_every_claim_is_either_launched_or_unmet(count: int, codes: list[str]) -
 
     assert sorted([*(one.claim for one in outcome.launched), *outcome.unmet]) == sorted(LAUNCH.claims)
     assert set(outcome.codes) == set(codes)
+
+
+def test_a_shortage_of_a_whole_zone_is_one_of_each_requested_offering_in_it() -> None:
+    short = CapacityShortage("on-demand", "*", "us-east-1a", "InsufficientInstanceCapacity")
+
+    assert list_short_offerings(short, LAUNCH) == {
+        ("on-demand", "*", "us-east-1a"),
+        ("on-demand", "m5.large", "us-east-1a"),
+    }
+
+
+def test_a_shortage_of_hosts_in_a_placement_group_is_one_of_this_group_only() -> None:
+    grouped = replace(LAUNCH, labels={"karpenter.k8s.aws/placement-group-id": "pg-1"})
+    hosts = CapacityShortage("on-demand", "m5.large", "us-east-1a", "InsufficientInstanceCapacity")
+    quota = replace(hosts, code="VcpuLimitExceeded")
+
+    assert list_short_offerings(hosts, grouped) == {("on-demand", "m5.large", "us-east-1a@pg-1")}
+    assert list_short_offerings(quota, grouped) == {("on-demand", "m5.large", "us-east-1a")}

@@ -17,8 +17,9 @@ from joiner.lifecycle.disruption_progress import (
     as_kept,
     judge_disruption,
     mark_patch,
+    retirement_reason,
 )
-from joiner.lifecycle.retirement import DISRUPTION_REASON, untaint_patch
+from joiner.lifecycle.retirement import DISRUPTION_REASON, RetirementReason, untaint_patch
 from joiner.pools import NodeClaim, NodeClassRef
 from tests.unit.functions.small_account import NOON
 
@@ -160,3 +161,19 @@ def test_the_condition_of_a_disruption_is_removed_when_the_node_stays() -> None:
     assert marked.conditions[DISRUPTION_REASON].reason == "Underutilized"
     assert as_kept(marked) == claim("old").with_condition("Initialized", "True", at=NOON)
     assert as_kept(claim("old")) is None
+
+
+@pytest.mark.parametrize(
+    ("disruption", "retirement"),
+    [
+        ("Drifted", RetirementReason.DRIFTED),
+        ("Expired", RetirementReason.EXPIRED),
+        ("Rebalance", RetirementReason.RECOMMENDED),
+        ("Underutilized", RetirementReason.CONSOLIDATED),
+        ("Empty", RetirementReason.CONSOLIDATED),
+    ],
+)
+def test_the_reason_of_a_disruption_decides_the_reason_of_the_retirement(
+    disruption: str, retirement: RetirementReason
+) -> None:
+    assert retirement_reason(disruption) is retirement

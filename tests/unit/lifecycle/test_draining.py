@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from joiner.lifecycle.draining import Drain, DrainingPod, drain, must_move, pause
+from joiner.lifecycle.draining import Drain, DrainingPod, describe_blocker, drain, must_move, pause
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -222,3 +222,15 @@ def test_a_pod_is_read_whatever_is_strange_about_it() -> None:
 )
 def test_a_pod_that_tolerates_the_taint_of_a_disrupted_node_stays(toleration: dict[str, str]) -> None:
     assert DrainingPod.from_kube({"metadata": {"name": "a"}, "spec": {"tolerations": [toleration]}}).stays
+
+
+def test_a_blocked_eviction_names_the_pod_and_what_keeps_it() -> None:
+    several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+
+    assert describe_blocker("shop/db", 429, "Cannot evict pod", by_budget=True) == (
+        "pod shop/db is held by its disruption budget"
+    )
+    assert describe_blocker("shop/db", 500, several, by_budget=False) == (
+        "pod shop/db is selected by several PodDisruptionBudgets, and the eviction API accepts only one"
+    )
+    assert describe_blocker("shop/db", 403, several, by_budget=False) == f"pod shop/db: {several}"

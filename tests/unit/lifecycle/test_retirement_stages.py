@@ -112,3 +112,13 @@ def test_what_ec2_does_not_know_is_gone_at_once_where_another_retirement_came_to
 
     assert RetiringClaim("a", RetirementReason.DELETED, instance="i-1", since=now).unknown_is_gone(NOON)
     assert not RetiringClaim("a", RetirementReason.LOST, instance="i-1", node="n", since=now).unknown_is_gone(NOON)
+
+
+def test_a_node_name_that_ec2_gave_to_another_instance_is_no_node_of_the_claim() -> None:
+    retiring = RetiringClaim("web-1", RetirementReason.EMPTY, instance="i-1", node="node-1")
+
+    assert retiring.find_mismatch("i-1", []) == ""
+    assert retiring.find_mismatch("", ["web-1"]) == ""
+    assert retiring.find_mismatch("i-2", ["web-1"]) == "node node-1 belongs to instance i-2 now"
+    assert retiring.find_mismatch("", ["web-2"]) == "node node-1 belongs to no instance of this claim now"
+    assert replace(retiring, instance="").find_mismatch("i-2", []) == ""

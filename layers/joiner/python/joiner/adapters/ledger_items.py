@@ -292,8 +292,8 @@ class BackOff:
     """The back-off of a node class or an offering whose instances ended at their launch: the number of consecutive
     failures, the time before which nothing is launched, and the reason.
 
-    Written by handle_interruption and survey_instances; the id is `joiner.lifecycle.immediate_terminations.class_id` or
-    an offering's.
+    Written by handle_interruption and survey_instances; the id is that of a class
+    (`joiner.lifecycle.immediate_terminations.back_off_id_of_class`) or an offering's.
     """
 
     id: str

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from joiner import names
+from joiner.catalogue.unavailable_offerings import zone_of_shortage
 from joiner.launching.ec2_error_codes import (
     ALL_SPOT_ERRORS,
     CAPACITY_ERRORS,
+    PLACEMENT_ERRORS,
     SHORTAGES,
     THROTTLING_ERRORS,
     TRANSIENT_ERRORS,
@@ -294,3 +296,18 @@ def _zones(launch: Launch) -> dict[str, str]:
         for config in launch.request["LaunchTemplateConfigs"]
         for override in config["Overrides"]
     }
+
+
+def list_short_offerings(short: CapacityShortage, launch: Launch) -> set[tuple[str, str, str]]:
+    """Return the offerings to avoid after a shortage: capacity type, instance type and zone of each.
+
+    If every type or zone is short, these are the shortage itself and each offering of it that the launch requested. A
+    shortage in a placement group is one of this group.
+    """
+    group = launch.labels.get(names.PLACEMENT_GROUP, "") if short.code in PLACEMENT_ERRORS else ""
+    offerings = {(short.capacity_type, short.instance_type, zone_of_shortage(short.zone, group))}
+    for asked in launch.prices:
+        instance_type, _, zone = asked.partition("/")
+        if short.instance_type in (EVERY, instance_type) and short.zone in (EVERY, zone):
+            offerings.add((short.capacity_type, instance_type, zone_of_shortage(zone, group)))
+    return offerings

@@ -19,7 +19,7 @@ from joiner.cluster import Node, Taint
 from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.item_keys import OF_DISRUPTIONS
 from joiner.lifecycle.failed_claims import failure_reason
-from joiner.lifecycle.retirement import DISRUPTION_REASON
+from joiner.lifecycle.retirement import DISRUPTION_REASON, RetirementReason
 from joiner.pools import NodeClaim
 
 REPLACEMENT_SECONDS: Final = 600
@@ -30,6 +30,13 @@ RETIRED_WITHIN: Final = 120
 
 ATTEMPTS: Final = 3
 """Requests to retire the nodes, after which they stay: something objects to the retirement each time."""
+
+RETIREMENT_REASONS: Final[Mapping[str, RetirementReason]] = {
+    "Drifted": RetirementReason.DRIFTED,
+    "Expired": RetirementReason.EXPIRED,
+    "Rebalance": RetirementReason.RECOMMENDED,
+}
+"""The reason of the retirement, by the reason of the disruption; all others are consolidation."""
 
 
 class DisruptionUnderWay(Protocol):
@@ -143,6 +150,15 @@ def _why_lost(name: str, claim: NodeClaim | None) -> str:
     if why := failure_reason(claim):
         return f"replacement {name} failed: {why}"
     return ""
+
+
+def retirement_reason(reason: str) -> RetirementReason:
+    """Return the reason of the retirement that follows a disruption.
+
+    >>> retirement_reason("Drifted").value, retirement_reason("Underutilized").value
+    ('drifted', 'consolidated')
+    """
+    return RETIREMENT_REASONS.get(reason, RetirementReason.CONSOLIDATED)
 
 
 def back_off_id(pool: str) -> str:

@@ -35,10 +35,12 @@ AT_LEAST: Final = timedelta(seconds=5)
 then.
 """
 
-"""The value of the annotation of a pod that is replaced by a rollout of its Deployment."""
-
 SOON: Final = 2
 SELDOM: Final = 60
+
+INTERNAL_ERROR: Final = 500
+SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
+"""The eviction API answers with an internal error and this text if several budgets select the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,3 +239,18 @@ def _tolerates(tolerations: Iterable[Mapping[str, Any]]) -> bool:
         except InvalidField:
             continue
     return False
+
+
+def describe_blocker(pod: str, status: int, error: str, *, by_budget: bool) -> str:
+    """Return why a pod (by key) could not be evicted or deleted, from the HTTP status and the error of the API server.
+
+    `by_budget`: the error is the refusal of a PodDisruptionBudget.
+
+    >>> describe_blocker("shop/db-0", 429, "Cannot evict pod", by_budget=True)
+    'pod shop/db-0 is held by its disruption budget'
+    """
+    if by_budget:
+        return f"pod {pod} is held by its disruption budget"
+    if status == INTERNAL_ERROR and SEVERAL_BUDGETS in error:
+        return f"pod {pod} is selected by several PodDisruptionBudgets, and the eviction API accepts only one"
+    return f"pod {pod}: {error}"

@@ -8,7 +8,7 @@ StateReason; EC2 user guide, "Instance terminates immediately"; karpenter-provid
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from joiner.names import NODECLASS, PROVISIONER
@@ -128,3 +128,16 @@ def extend_back_off(tries: int, until: int, now: int) -> tuple[int, int]:
         return tries, until
     after = 1 if now - until > BACK_OFF_RESET_AFTER else tries + 1
     return after, now + BACK_OFF_STEPS[min(after, len(BACK_OFF_STEPS)) - 1]
+
+
+def describe_back_off(tries: int, until: int, reason: str) -> str:
+    """Return the message of a node class that launches nothing before ``until`` (epoch seconds).
+
+    ``tries`` is the number of failures in a row, ``reason`` the last one.
+
+    >>> describe_back_off(1, 60, "instance i-1 ended at its launch")
+    'nothing is launched until 00:01:00 UTC, because launches failed once: instance i-1 ended at its launch'
+    """
+    times = "once" if tries == 1 else f"{tries} times in a row"
+    end = datetime.fromtimestamp(until, UTC)
+    return f"nothing is launched until {end:%H:%M:%S} UTC, because launches failed {times}: {reason}"

@@ -7,7 +7,7 @@ is always read again: a stage is only what one execution knows about a claim. If
 starts from the first stage.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -186,6 +186,17 @@ class RetiringClaim:
             "why": self.why,
             **({"restarted": list(self.restarted)} if self.restarted else {}),
         }
+
+    def find_mismatch(self, instance: str, owners: Collection[str]) -> str:
+        """Return whose the node of this claim's node name is, as a sentence; empty if it is the claim's node.
+
+        Names come from private IP addresses, which EC2 uses again. A node without an instance id (`instance` is empty)
+        belongs to the claim that is one of its `owners`.
+        """
+        if not self.instance or instance == self.instance or (not instance and self.claim in owners):
+            return ""
+        whose = f"instance {instance}" if instance else "no instance of this claim"
+        return f"node {self.node} belongs to {whose} now"
 
     def at(self, stage: RetirementStage, why: str = "") -> "RetiringClaim":
         """Return the claim with this stage and reason."""
