@@ -34,11 +34,11 @@ def _pinned(name: str) -> dict[str, str]:
     path = ROOT / name
     found: dict[str, str] = {}
     for line in path.read_text().splitlines():
-        said = line.split("#")[0].strip()
-        if said.startswith("-r "):
-            found |= _pinned(str((path.parent / said[3:]).relative_to(ROOT)))
-        elif "==" in said:
-            package, _, version = said.partition("==")
+        requirement = line.split("#")[0].strip()
+        if requirement.startswith("-r "):
+            found |= _pinned(str((path.parent / requirement[3:]).relative_to(ROOT)))
+        elif "==" in requirement:
+            package, _, version = requirement.partition("==")
             found[_normal(package.split("[")[0])] = version
     return found
 

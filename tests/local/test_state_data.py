@@ -43,7 +43,7 @@ def test_assignments_of_one_state_see_the_old_values(sfn: Sfn) -> None:
 
 
 def test_text_with_quotes_and_line_ends_survives_variables(sfn: Sfn) -> None:
-    text = 'he said "no"\nand left {% not an expression'
+    text = 'the answer is "no"\nand left {% not an expression'
     states = {
         "Keep": {"Type": "Pass", "Assign": {"text": "{% $states.input %}"}},
         "Report": {"Type": "Pass", "Output": "{% $text %}"},

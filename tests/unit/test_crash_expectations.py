@@ -17,10 +17,10 @@ def test_a_double_launch_counts_though_its_instance_has_ended() -> None:
 
 
 def test_a_budget_that_was_broken_at_any_time_counts() -> None:
-    said = "2 of 2 nodes of pool dense are disrupted, and its budgets allow 1"
-    broken = EvictionRecord(violations={said}, evicted={"web-1"})
+    violation = "2 of 2 nodes of pool dense are disrupted, and its budgets allow 1"
+    broken = EvictionRecord(violations={violation}, evicted={"web-1"})
 
-    assert disrupted_wrongly(CONSOLIDATION, broken) == [said]
+    assert disrupted_wrongly(CONSOLIDATION, broken) == [violation]
     assert disrupted_wrongly(CONSOLIDATION, EvictionRecord(evicted={"web-1", "web-2"})) == [
         "2 pods were evicted, not 1"
     ]

@@ -21,13 +21,13 @@ def program(code: int) -> tuple[str, ...]:
 
 def test_a_target_that_fails_stops_no_other_and_sets_the_exit_code() -> None:
     times = iter([0.0, 61.0, 61.0, 63.5, 63.5, 3663.5])
-    said: list[str] = []
+    printed: list[str] = []
     commands = {"first": program(0), "second": program(2), "third": program(0)}
 
-    ended = run_all(commands, say=said.append, clock=lambda: next(times))
+    ended = run_all(commands, say=printed.append, clock=lambda: next(times))
 
     assert ended == [Ended("first", 61.0, 0), Ended("second", 2.5, 2), Ended("third", 3600.0, 0)]
-    assert [line for line in said if not line.startswith("▸")] == [
+    assert [line for line in printed if not line.startswith("▸")] == [
         "first               1 min  1 s  passed",
         "second              0 min  2 s  FAILED (2)",
         "third              60 min  0 s  passed",
@@ -55,7 +55,7 @@ def test_the_targets_run_in_full() -> None:
     }
 
     assert set(full) == set(TARGETS)
-    assert [name for name, said in full.items() if said not in recipes[name]] == []
+    assert [name for name, command in full.items() if command not in recipes[name]] == []
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -147,8 +147,8 @@ def test_claim_and_pool_get_the_reason_of_the_failed_launch(launched: SimulatedC
         f"instance {second}",
     ]
     events = [each for each in launched.kube.all(kinds.EVENTS) if each["reason"] == "InstanceEndedAtLaunch"]
-    kinds_told = sorted(each["regarding"]["kind"] for each in events)
-    assert kinds_told == ["NodeClaim", "NodeClaim", "NodePool"]  # one of the pool for each reason
+    kinds_of_objects = sorted(each["regarding"]["kind"] for each in events)
+    assert kinds_of_objects == ["NodeClaim", "NodeClaim", "NodePool"]  # one of the pool for each reason
     assert all("Client.InternalError: Client error on launch" in each["note"] for each in events)
 
 

@@ -212,7 +212,7 @@ def test_an_agent_that_does_not_tolerate_the_taint_is_evicted_after_the_pods_tha
 
 def test_an_instance_that_does_not_carry_our_tags_is_not_touched(grown: SimulatedCluster) -> None:
     claim = first(grown)
-    grown.ec2.instances[claim.instance_id]["Tags"] = [{"Key": "Name", "Value": "somebody else's"}]
+    grown.ec2.instances[claim.instance_id]["Tags"] = [{"Key": "Name", "Value": "another cluster's"}]
 
     done = retire(grown, (claim.name, "deleted"))
 

@@ -61,7 +61,7 @@ def test_an_interface_with_default_values_of_unset_fields_is_equal() -> None:
         ({"UserData": base64.b64encode(b"#!/bin/sh\ncurl evil\n").decode()}, "UserData"),
         ({"UserData": None}, "UserData"),
         ({"ImageId": "ami-0evil"}, "ImageId"),
-        ({"KeyName": "somebody"}, "KeyName"),
+        ({"KeyName": "other"}, "KeyName"),
         ({"IamInstanceProfile": {"Name": "admin"}}, "IamInstanceProfile.Name"),
         ({"SecurityGroupIds": ["sg-1", "sg-open"]}, "SecurityGroupIds"),
         ({"SecurityGroupIds": []}, "SecurityGroupIds"),

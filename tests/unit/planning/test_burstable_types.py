@@ -1,4 +1,4 @@
-"""Burstable types are planned with the vCPUs that their credits sustain, unless somebody names them."""
+"""Burstable types are planned with the vCPUs that their credits sustain, unless a pool or a pod names them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -140,10 +140,10 @@ def typed(name: str, instance: str) -> Json:
 
 
 def test_a_node_without_a_reported_limit_does_not_change_that_of_other_types() -> None:
-    told = [typed(f"n-{name}", name) for name in CATALOGUE]
+    described = [typed(f"n-{name}", name) for name in CATALOGUE]
     lists = cluster(
         [mounting("db", "data")],
-        nodes=[*told, node("fresh")],
+        nodes=[*described, node("fresh")],
         persistentvolumeclaims=[claim("data")],
         storageclasses=[LATER],
         csinodes=[csi_node(f"n-{name}", 3) for name in CATALOGUE],
@@ -184,10 +184,10 @@ def test_pods_in_pairs_that_share_many_volumes_are_planned_soon_and_by_the_rules
     """More volumes than the planner counts once for all pods: each pod then counts its own, which are within every
     node's limit.
     """
-    told = [typed(f"n-{name}", name) for name in CATALOGUE]
+    described = [typed(f"n-{name}", name) for name in CATALOGUE]
     lists = cluster(
         [mounting(f"db-{number}", f"data-{number // 2}", cpu="100m", memory="64Mi") for number in range(200)],
-        nodes=told,
+        nodes=described,
         persistentvolumeclaims=[claim(f"data-{number}") for number in range(100)],
         storageclasses=[LATER],
         csinodes=[csi_node(f"n-{name}", 3) for name in CATALOGUE],

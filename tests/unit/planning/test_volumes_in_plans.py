@@ -101,10 +101,10 @@ def test_the_reason_names_the_zone_of_the_pod_and_that_of_its_volume() -> None:
         persistentvolumes=[volume("pv", ZONES[2])],
     )
 
-    told = next(iter(why(checked(lists))))
+    reason = next(iter(why(checked(lists))))
 
-    assert ZONES[0] in told
-    assert ZONES[2] in told
+    assert ZONES[0] in reason
+    assert ZONES[2] in reason
 
 
 def test_a_pod_follows_a_pod_in_flight_that_shares_its_unprovisioned_volume() -> None:

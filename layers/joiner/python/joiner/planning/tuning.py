@@ -110,3 +110,6 @@ EXCHANGE_PATIENCE: Final = 600
 """The exchanges end after this many trials in succession that place no more pods."""
 GROUP_REPAIR_STEPS: Final = 6.0
 """The maximum effort of one attempt to place pods of one group, in steps, where not every subset is tried."""
+MOST_PLAN_CHECKS: Final = 60
+"""The maximum number of exchanges of nodes with pods that the rules of other pods count: each one requires a check of
+the whole plan. It limits the exchanges for preferences and those for cheaper nodes separately."""

@@ -1,17 +1,13 @@
 """Exchange nodes of a finished plan for other nodes with the same pods, if every rule allows it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.model.pod_groups import PodGroup, sum_needs
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
-
-MOST_AUDITS: Final = 60
-"""The maximum number of exchanges of nodes with pods that the rules of other pods count: each one requires a check of
-the whole plan."""
+from joiner.planning.tuning import MOST_PLAN_CHECKS
 
 
 def has_preferences(state: PlanState, group: PodGroup) -> bool:
@@ -56,7 +52,7 @@ class NodeExchange:
         ruled = not moved and any(
             not state.rules[group.index].free or state.rules[group.index].feeds for group in contents
         )
-        if ruled and self._audits >= MOST_AUDITS:
+        if ruled and self._audits >= MOST_PLAN_CHECKS:
             return False
         before = [(node, dict(node.planned)) for node in nodes]
         for node in nodes:

@@ -16,10 +16,8 @@ from joiner.planning.model.pod_groups import PodGroup, sum_needs
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
+from joiner.planning.tuning import MOST_PLAN_CHECKS
 
-MOST_AUDITS: Final = 60
-"""The maximum number of tried moves of nodes with pods that the rules of other pods count: each move requires a check
-of the whole plan."""
 MOST_OFFERS: Final = 12
 
 
@@ -76,7 +74,7 @@ class PreferenceMover:
         best, moved = self._liked(planned, {**own.one.labels, **own.variant.labels}), False
         for choice in self._choices(own, planned):
             liked = self._liked(planned, {**choice.one.labels, **choice.variant.labels})
-            if liked <= best or (bound_by_others and self._audits >= MOST_AUDITS) or state.over_limit(choice):
+            if liked <= best or (bound_by_others and self._audits >= MOST_PLAN_CHECKS) or state.over_limit(choice):
                 continue
             new = state.open(choice)
             if all(state.put(group, new, number) == number for group, number in planned.items()) and self._sound(
