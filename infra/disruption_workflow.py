@@ -10,6 +10,7 @@ from constructs import Construct
 from infra.disruption_states import DisruptionResources, disruption_definition
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
+from infra.planning_settings import default_spreads_environment
 from infra.service_integrations import ServiceIntegrations
 from infra.workflow_functions import called_functions, create_functions
 
@@ -41,12 +42,13 @@ class DisruptionWorkflow(Construct):
         super().__init__(scope, id)
         settings = dependencies.settings
         environments = {
+            "find_candidates": default_spreads_environment(settings.planning),
             "propose_disruption": {
                 "JOINER_CEILING_NODES": str(settings.ceilings.nodes),
                 "JOINER_CEILING_PRICE_PER_HOUR": str(settings.ceilings.price_per_hour),
                 "JOINER_PREFERENCE_POLICY": settings.planning.preference_policy,
                 "JOINER_MIN_VALUES_POLICY": settings.planning.min_values_policy,
-            }
+            },
         }
         self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)
         self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}

@@ -9,6 +9,7 @@ from constructs import Construct
 from infra.lambda_function import FunctionDependencies
 from infra.logged_state_machine import LoggedStateMachine
 from infra.machine_resources import MachineResources
+from infra.planning_settings import default_spreads_environment
 from infra.scale_up_states import scale_up_definition
 from infra.service_integrations import ServiceIntegrations
 from infra.workflow_functions import called_functions, create_functions
@@ -37,7 +38,9 @@ class ScaleUpWorkflow(Construct):
                 "JOINER_NODE_OVERHEAD_PRICE": str(settings.planning.node_overhead_price_per_hour),
             },
             "launch_instances": nodes,
+            "check_registration": default_spreads_environment(settings.planning),
             "find_pending_pods": {
+                **default_spreads_environment(settings.planning),
                 "JOINER_BATCH_IDLE_SECONDS": str(settings.batching.idle_seconds),
                 "JOINER_BATCH_LONGEST_SECONDS": str(settings.batching.longest_seconds),
             },

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 
 from infra.commitment_settings import NO_COMMITMENTS, CommitmentSettings, check_commitments
 from infra.node_class_settings import NodeClassSettings
-from infra.planning_settings import DEFAULT_PLANNING, PlanningSettings
+from infra.planning_settings import DEFAULT_PLANNING, PlanningSettings, check_default_spreads
 from infra.settings_reader import (
     NotEmpty,
     NumberRange,
@@ -296,6 +296,8 @@ def load_settings(path: Path) -> Settings:
         mistakes += _check_installer_role_name(settings)
     if "commitments" not in wrong:
         mistakes += check_commitments(settings.commitments)
+    if "planning" not in wrong:
+        mistakes += check_default_spreads(settings.planning)
     if "sweep" not in wrong:
         mistakes += _check_warm_ups(settings.sweep)
     if "doorbell" not in wrong:

@@ -270,6 +270,8 @@ def _wanted(kind: Any) -> str:
 
 
 def _type_in_words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(str, get_args(kind)))}"
     words = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
     return words.get(kind) or ("a list" if get_origin(kind) is tuple else "keys and values")
 

@@ -51,7 +51,10 @@ def changes_of_pod(pod: Pod, pool: NodePool, reason: Reason) -> list[ChangeOfPod
         for key in sorted({key for one in constraints.on_new_nodes() for key in one})
     ]
     if constraints.spreads:
-        found.append(ChangeOfPod("drop its topologySpreadConstraints", partial(_with, spreads=())))
+        own = "drop its topologySpreadConstraints"
+        defaults = "give it topologySpreadConstraints with ScheduleAnyway, in place of the scheduler's default ones"
+        by_default = any(one.by_default for one in constraints.spreads)
+        found.append(ChangeOfPod(defaults if by_default else own, partial(_with, spreads=())))
     if constraints.affinity:
         found.append(ChangeOfPod("drop its podAffinity", partial(_with, affinity=())))
     if constraints.anti_affinity:

@@ -89,7 +89,8 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
     began = time.perf_counter()
     found = load_catalogue(request.catalogue, request.region)
     with uncollected():  # manifests hold no reference cycles, and there may be millions of small objects
-        manifest_set = read_manifest_set(read_documents(request.files))
+        documents = read_documents(request.files)
+        manifest_set = read_manifest_set(documents, default_spreads=request.limits.default_spreads)
     manifests = [each for plural in NODE_CLASS_RESOURCES for each in manifest_set.lists.get(plural, ())]
     classes = assume_resolved_classes(
         manifest_set.snapshot,

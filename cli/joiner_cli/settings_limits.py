@@ -3,8 +3,10 @@
 The deployment reads the same file: ``infra.settings`` defines its fields.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from joiner.launching import NodeClassPolicy
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE
@@ -15,13 +17,15 @@ from joiner_cli.manifests.manifest_documents import UnreadableInput
 @dataclass(frozen=True, slots=True)
 class SettingsLimits:
     """The ceilings of all pools together, and what node classes may name; without settings, both are unknown.
-    ``overhead_price`` is what the running of a node costs in $/h."""
+    ``overhead_price`` is what the running of a node costs in $/h, ``default_spreads`` are the default topology spread
+    constraints of the cluster's scheduler."""
 
     ceilings: Ceilings = field(default_factory=Ceilings)
     policy: NodeClassPolicy | None = None
     overhead_price: float = DEFAULT_OVERHEAD_PRICE
     tolerances: PlanTolerances = field(default_factory=PlanTolerances)
     policies: PlanPolicies = field(default_factory=PlanPolicies)
+    default_spreads: tuple[Mapping[str, Any], ...] = ()
 
 
 def read_limits(path: Path | None) -> SettingsLimits:
@@ -61,4 +65,5 @@ def read_limits(path: Path | None) -> SettingsLimits:
         PlanPolicies(
             settings.planning.preference_policy == "Respect", settings.planning.min_values_policy == "BestEffort"
         ),
+        tuple(one.to_kube() for one in settings.planning.default_topology_spread_constraints),
     )

@@ -9,7 +9,7 @@ from aws_lambda_powertools import Logger
 
 from functions.check_registration.node_joining_steps import ClaimProgress
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.cluster_view import NOT_ENDED
+from joiner.adapters.cluster_view import NOT_ENDED, SELECTING, keep_selector
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
@@ -26,12 +26,21 @@ PROBLEMS_LOGGED: Final = 20
 
 
 class NodeFilling:
-    """Fills the closed nodes of one check; `assigned` are the slots of all claims, by claim name."""
+    """Fills the closed nodes of one check; `assigned` are the slots of all claims, by claim name. `default_spreads`
+    are the default topology spread constraints of the cluster's scheduler.
+    """
 
     def __init__(
-        self, kube: Kube, assigned: Mapping[str, Slots], now: datetime, time_left: TimeLeft = UNBOUNDED
+        self,
+        kube: Kube,
+        assigned: Mapping[str, Slots],
+        now: datetime,
+        time_left: TimeLeft = UNBOUNDED,
+        *,
+        default_spreads: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._time_left = time_left
+        self._hard_spreads = [one for one in default_spreads if one["whenUnsatisfiable"] == "DoNotSchedule"]
         self._kube = kube
         self._assigned = assigned
         self._now = now
@@ -40,8 +49,11 @@ class NodeFilling:
         """Bind the pods of all nodes before any of the nodes opens."""
         manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
         listed = {"nodes": list(manifests.values()), "namespaces": self._kube.list(kinds.NAMESPACES)}
+        for kind in SELECTING if self._hard_spreads else ():  # ScheduleAnyway keeps no pod from a node
+            listed[kind.plural] = list(map(keep_selector, self._kube.list(kind)))
         # Pods are listed last: each counts once, either on its node or as pending
-        world = read_snapshot({**listed, "pods": self._kube.packed(kinds.PODS, fields=NOT_ENDED)})
+        listed_pods = self._kube.packed(kinds.PODS, fields=NOT_ENDED)
+        world = read_snapshot({**listed, "pods": listed_pods}, default_spreads=self._hard_spreads)
         nodes = {node.name: node for node in world.nodes}
         open_or_closed = [
             self._node_to_fill(progress, nodes[progress.claim.node_name], manifests[progress.claim.node_name])
@@ -106,12 +118,14 @@ def _ready_since(manifest: Mapping[str, Any]) -> datetime | None:
     return parse_timestamp(ready.get("lastTransitionTime"))
 
 
-def read_snapshot(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> Snapshot:
+def read_snapshot(
+    lists: Mapping[str, Sequence[Mapping[str, Any]]], *, default_spreads: Sequence[Mapping[str, Any]] = ()
+) -> Snapshot:
     """Parse the lists.
 
     An object that cannot be read is logged and left out: an invalid pod must not keep all nodes closed.
     """
-    world = Snapshot.from_lists(lists)
+    world = Snapshot.from_lists(lists, default_spreads=default_spreads)
     for problem in world.problems[:PROBLEMS_LOGGED]:
         logger.warning("could not be read", object=problem.object, field=problem.field, value=problem.value[:100])
     return world

@@ -112,10 +112,12 @@ class RegistrationCheck:
         sleep: Callable[[float], None] = time.sleep,
         *,
         time_left: TimeLeft = UNBOUNDED,
+        default_spreads: Sequence[Mapping[str, Any]] = (),
         seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._time_left = time_left
+        self._default_spreads = default_spreads
         self._kube = kube
         self._ledger = ledger
         self._sleep = sleep
@@ -156,7 +158,13 @@ class RegistrationCheck:
         """Do everything that can be done now."""
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are read before anything is listed
         opening = NodeOpening(
-            self._kube, self._ledger, now, self._bindings, time_left=self._time_left, sleep=self._sleep
+            self._kube,
+            self._ledger,
+            now,
+            self._bindings,
+            time_left=self._time_left,
+            default_spreads=self._default_spreads,
+            sleep=self._sleep,
         )
         if wave is None:
             opening.open_closed(read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes)
@@ -251,6 +259,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         environment.kube(task.cluster),
         environment.ledger(),
         time_left=time_left,
+        default_spreads=environment.default_spreads(),
         seconds=SECONDS_OF_PASSES_WHILE_LAUNCHING if launching else SECONDS_OF_PASSES,
     )
     events = _stored_events(event.get("events") or ())

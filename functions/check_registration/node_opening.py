@@ -82,9 +82,11 @@ class NodeOpening:
         bindings: BindingTimes,
         *,
         time_left: TimeLeft = UNBOUNDED,
+        default_spreads: Sequence[Mapping[str, Any]] = (),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._time_left = time_left
+        self._default_spreads = default_spreads
         self._bindings = bindings
         self._sleep = sleep
         self._kube = kube
@@ -127,7 +129,9 @@ class NodeOpening:
 
     def _fill(self, wave: str, fillable: Sequence[ClaimProgress], *, awaited: bool) -> dict[str, ClaimProgress]:
         assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
-        filling = NodeFilling(self._kube, assigned, self._now, self._time_left).fill(fillable)
+        filling = NodeFilling(
+            self._kube, assigned, self._now, self._time_left, default_spreads=self._default_spreads
+        ).fill(fillable)
         by_claim = {each.claim.name: each for each in fillable}
         unread = self._bindings.find_unread(filling.nodes)
         if not awaited and (longest := max(unread.values(), default=0.0)):

@@ -14,7 +14,7 @@ from aws_lambda_powertools import Logger
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
-from joiner.adapters.cluster_view import PLANNED, ClusterView, ListedCluster
+from joiner.adapters.cluster_view import PLANNED, SELECTING, ClusterView, ListedCluster
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
@@ -33,11 +33,20 @@ DISRUPTED: Final = (*PLANNED, kinds.POD_DISRUPTION_BUDGETS)
 class CandidateListing:
     """One listing; its dependencies are arguments, which tests replace."""
 
-    def __init__(self, view: ClusterView, ledger: Ledger, store: Store, guards: AutoscalerDetection) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        ledger: Ledger,
+        store: Store,
+        guards: AutoscalerDetection,
+        *,
+        default_spreads: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self._view = view
         self._ledger = ledger
         self._store = store
         self._guards = guards
+        self._default_spreads = default_spreads
 
     def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
         """Return ``{"refused", "why", "rings", "snapshot", "candidates"}``; `why` is empty if a proposal is
@@ -65,7 +74,15 @@ class CandidateListing:
             return {**found, "why": "no node is initialized and stays"}
         state = assess_progress(world.claims, launching=(), watched=(), lease=0)
         kept = open_assignments(state.on_their_way, assigned, world.nodes, world.pods)
-        key = documents.put_snapshot(self._store, task, lists, assignments=kept, assigned=assigned, in_flight=())
+        key = documents.put_snapshot(
+            self._store,
+            task,
+            lists,
+            assignments=kept,
+            assigned=assigned,
+            in_flight=(),
+            default_spreads=self._default_spreads,
+        )
         return {**found, "snapshot": key, "candidates": candidates}
 
 
@@ -79,9 +96,13 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    kube = environment.kube(task.cluster)
+    kube, spreads = environment.kube(task.cluster), environment.default_spreads()
     search = CandidateListing(
-        ListedCluster(kube, DISRUPTED), environment.ledger(), environment.store(), AutoscalerDetection(kube)
+        ListedCluster(kube, (*DISRUPTED, *SELECTING) if spreads else DISRUPTED),
+        environment.ledger(),
+        environment.store(),
+        AutoscalerDetection(kube),
+        default_spreads=spreads,
     )
     answer = search.answer(task, now, environment.lease_end(context, now))
     logger.info("listed candidates", **answer)

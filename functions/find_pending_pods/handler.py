@@ -24,7 +24,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
-from joiner.adapters.cluster_view import ClusterView, ListedCluster
+from joiner.adapters.cluster_view import PLANNED, SELECTING, ClusterView, ListedCluster
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, yet_unstored
@@ -94,6 +94,7 @@ class PendingPodSearch:
         *,
         listed_pods: ListedPodsRole,
         times: BatchTimes = DEFAULT_TIMES,
+        default_spreads: Sequence[Mapping[str, Any]] = (),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._view = view
@@ -103,6 +104,7 @@ class PendingPodSearch:
         self._guards = guards
         self._listed_pods = listed_pods
         self._times = times
+        self._default_spreads = default_spreads
         self._sleep = sleep
 
     def answer(self, task: Task, now: datetime, lease_until: int, so_far: Gathering = FIRST_SEARCH) -> dict[str, Any]:
@@ -158,10 +160,9 @@ class PendingPodSearch:
         )
         kept = open_assignments(progress.on_their_way, recorded.assignments, world.nodes, world.pods)
         pods = list_uncovered_pods(world.pods, kept.values(), leaving=find_retiring_nodes(world.nodes, world.claims))
-        short = self._short(now)
         pools = apply_schedules(world.pools, now)
         missing = count_missing_replicas(pools, world.claims, world.nodes, recorded.launching)
-        asked = _describe_pending(pods, missing, lists, world, short, launching=recorded.launching)
+        asked = _describe_pending(pods, missing, lists, world, self._short(now), launching=recorded.launching)
         answers, at = self._answers.all(), int(now.timestamp())
         classes = find_classes_to_plan(asked, answers, at)
         found = {
@@ -183,6 +184,7 @@ class PendingPodSearch:
                 assigned=recorded.assignments,
                 in_flight=[claim.name for claim in progress.entering],
                 pending_classes=asked,
+                default_spreads=self._default_spreads,
             )
         return {"snapshot": key, **found}
 
@@ -312,14 +314,15 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
-    kube = environment.kube(task.cluster)
+    kube, spreads = environment.kube(task.cluster), environment.default_spreads()
     search = PendingPodSearch(
-        ListedCluster(kube),
+        ListedCluster(kube, (*PLANNED, *SELECTING) if spreads else PLANNED),
         environment.ledger(),
         environment.planning_back_offs(),
         environment.store(),
         AutoscalerDetection(kube),
         listed_pods=ListedPodsRole(kube),
+        default_spreads=spreads,
         times=BatchTimes(
             idle=int(environment.setting("JOINER_BATCH_IDLE_SECONDS")),
             longest=int(environment.setting("JOINER_BATCH_LONGEST_SECONDS")),

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 import yaml
 
 from infra.function_configuration import CONFIGURATIONS
+from joiner.adapters.cluster_view import FIRST, PLANNED, REPORTED, SELECTING, SURVEYED
+from joiner.adapters.kube_kinds import PODS
 from joiner.lifecycle.other_autoscalers import LEASES
 from joiner.names import (
     DOORBELL_VIEWERS,
@@ -120,3 +122,21 @@ def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() 
     assert [rule.get("resourceNames") for rule in roles[LISTED_POD_WRITERS]] == [[LISTED_PODS_ROLE], None]
     assert [rule["resourceNames"] for rule in roles[VIEWERS] if "leases" in rule["resources"]] == [list(LEASES)]
     assert not any("aggregate" in label for each in manifests for label in each["metadata"]["labels"])
+
+
+def test_viewers_may_list_every_kind_that_plans_and_proposals_list() -> None:
+    (rules,) = [
+        each["rules"]
+        for each in yaml.safe_load_all((ROOT / "manifests/rbac/viewer.yaml").read_text())
+        if each["kind"] == "ClusterRole"
+    ]
+    may = {
+        (group, resource)
+        for rule in rules
+        if "list" in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+    read = (*FIRST, *SURVEYED, *PLANNED, *REPORTED, *SELECTING, PODS)
+    assert {(kind.group, kind.plural) for kind in read} - may == set()

@@ -1,11 +1,12 @@
 """``check_plan``: check every rule on the finished nodes, with every pod on its node."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tests.plan_checker.admitted import admitted, buffer_pods
 from tests.plan_checker.amounts import Json, Lists, Spot, amounts, key
+from tests.plan_checker.default_constraints import with_default_spreads
 from tests.plan_checker.neighbours import PlacedPods, check_neighbours
 from tests.plan_checker.node_rules import HOST, check_node_rules, check_resources, owners
 from tests.plan_checker.offers import check_limits, check_offers
@@ -20,15 +21,20 @@ PASSING: Final = (
 )
 
 
-def check_plan(lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 0.1) -> list[str]:
+def check_plan(
+    lists: Lists, catalogue: Json, plan: Json, *, tolerance: float = 0.1, default_spreads: Sequence[Json] = ()
+) -> list[str]:
     """Return every problem of the plan as a sentence; empty if the plan is valid.
 
     ``lists`` are manifests by plural kind, ``catalogue`` is the output of ``joiner catalogue -o json``, ``plan``
     the output of ``joiner plan -o json``. ``tolerance`` is the maximum share by which a node's alternatives may be
-    more expensive than its own offer.
+    more expensive than its own offer. ``default_spreads`` are the ``defaultConstraints`` of the scheduler.
     """
     of_buffers = buffer_pods(lists)
-    pods = {key(pod): admitted(pod, lists) for pod in (*(lists.get("pods") or ()), *of_buffers)}
+    pods = {
+        key(pod): with_default_spreads(admitted(pod, lists), lists, default_spreads)
+        for pod in (*(lists.get("pods") or ()), *of_buffers)
+    }
     claims = [one for kind in ("nodeclaims", "machines") for one in lists.get(kind) or ()]
     gone = {(one.get("status") or {}).get("providerID") for one in claims if is_deleted(one)}
     nodes = lists.get("nodes") or ()

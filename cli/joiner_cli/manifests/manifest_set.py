@@ -19,6 +19,7 @@ from joiner.cluster import InvalidField, Pod
 from joiner.planning import Snapshot
 from joiner.planning.inputs.admission import Admission as ClassAdmission
 from joiner.planning.inputs.claim_pools import with_claim_pools
+from joiner.planning.inputs.default_spreads import DefaultSpreads
 from joiner.pools import InvalidManifest, NodeClass
 from joiner.pools.codecs.declared_objects import find_missing_classes
 from joiner.pools.codecs.manifest_fields import ManifestProblems
@@ -64,9 +65,12 @@ class ManifestSet:
         return tuple(one for one in self.problems if one.severity == "error")
 
 
-def read_manifest_set(documents: Iterable[ManifestDocument | UnreadableInput]) -> ManifestSet:
-    """Read the documents; objects with errors are left out and reported."""
-    reading = _ManifestReader()
+def read_manifest_set(
+    documents: Iterable[ManifestDocument | UnreadableInput], *, default_spreads: Sequence[Manifest] = ()
+) -> ManifestSet:
+    """Read the documents; objects with errors are left out and reported. ``default_spreads`` are the default topology
+    spread constraints of the cluster's scheduler."""
+    reading = _ManifestReader(default_spreads)
     for document in documents:
         if isinstance(document, UnreadableInput):
             reading.miss(document)
@@ -78,7 +82,8 @@ def read_manifest_set(documents: Iterable[ManifestDocument | UnreadableInput]) -
 class _ManifestReader:
     """Collects valid manifests by kind, and all problems."""
 
-    def __init__(self) -> None:
+    def __init__(self, default_spreads: Sequence[Manifest] = ()) -> None:
+        self.default_spreads = default_spreads
         self.schemas = Schemas.packaged()
         self.structs = SchemaStructs(self.schemas.kinds, self.schemas.types)
         self.by_kind: dict[str, list[Manifest]] = {}
@@ -228,15 +233,15 @@ class _ManifestReader:
     ) -> Snapshot:
         """Return the snapshot of the valid objects, and collect the problems that its readers find."""
         family = find_ip_family(lists.get("nodes") or ())
-        snapshot = with_claim_pools(Snapshot.from_lists(lists, ip_family=family))
+        snapshot = with_claim_pools(Snapshot.from_lists(lists, default_spreads=self.default_spreads, ip_family=family))
         self.problems.extend(readiness.warnings)
         self.problems.extend(one for one in snapshot.problems if not is_absent_class(one))
         broken, claims = self._broken(), [pool for pool in snapshot.pools if pool.claim]
         absent = [one for one in snapshot.problems if is_absent_class(one)]
         absent.extend(find_missing_classes(claims, snapshot.classes, snapshot.problems))
         self.problems.extend(_assume_class(one, snapshot.classes, broken) for one in absent)
-        classes = ClassAdmission(lists)
-        pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes))]
+        classes, defaults = ClassAdmission(lists), DefaultSpreads(self.default_spreads, lists)
+        pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes, defaults))]
         closed = readiness.closed_pools(snapshot.pools, [one.key for one in snapshot.classes])
         return replace(
             snapshot,
@@ -245,10 +250,10 @@ class _ManifestReader:
             closed_pools={**snapshot.closed_pools, **closed},
         )
 
-    def _pods(self, made: Replicas, classes: ClassAdmission) -> Iterator[Pod]:
+    def _pods(self, made: Replicas, classes: ClassAdmission, defaults: DefaultSpreads) -> Iterator[Pod]:
         """Yield the pods as values; the first is parsed, the others differ only in their names."""
         try:
-            sample = Pod.from_kube(classes.admit(made.pod))
+            sample = defaults.given_to(Pod.from_kube(classes.admit(made.pod)))
         except InvalidField as invalid:
             self._refuse(made.workload, f"spec.template.{invalid.field}", invalid.value, invalid.remedy)
             return

@@ -65,6 +65,29 @@ def test_what_node_classes_may_name_is_limited(spec: dict[str, Any], why: str, t
     assert reason.startswith(f"its class EC2NodeClass/default is not ready: {why}")
 
 
+def test_the_default_constraints_of_the_scheduler_hold(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), deployment("web", 3))
+    hosts = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+    limited = settings(tmp_path, planning={"defaultTopologySpreadConstraints": [hosts]})
+
+    plans = [joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json", *more) for more in
+             ([], ["--settings", limited])]  # fmt: skip
+
+    assert [(one.exit_code, len(one.json["nodes"])) for one in plans] == [(0, 1), (0, 3)]
+
+
+def test_the_remedy_for_default_constraints_is_to_write_own_ones(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), deployment("web", 2, nodeSelector={"topology.kubernetes.io/zone": "us-east-1a"}))
+    zones = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+    limited = settings(tmp_path, planning={"defaultTopologySpreadConstraints": [{**zones, "minDomains": 3}]})
+
+    answer = joiner("explain", "pod", "shop/web-1", "-f", files, "--catalogue", catalogue, "--settings", limited)
+
+    assert (
+        "give it topologySpreadConstraints with ScheduleAnyway, in place of the scheduler's default ones" in answer.out
+    )
+
+
 def test_invalid_settings_are_an_error_with_the_field(tmp_path: Path, catalogue: Path) -> None:
     wrong = settings(tmp_path, ceilings={"nodse": 2})
     answer = joiner("plan", "-f", write(tmp_path, pool()), "--catalogue", catalogue, "--settings", wrong)

@@ -5,7 +5,7 @@ The ledger and the bucket are real code over an in-memory AWS (moto); the API se
 execution ends and releases the lease.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,7 +17,7 @@ from functions.survey_instances.optional_calls import OptionalCalls
 from joiner import names
 from joiner.adapters import documents
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
-from joiner.adapters.cluster_view import REPORTED, SURVEYED, ListedCluster
+from joiner.adapters.cluster_view import PLANNED, REPORTED, SELECTING, SURVEYED, ListedCluster
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
@@ -117,6 +117,7 @@ class SimulatedCluster:
     optional: OptionalCalls | None = None
     """If set, the clients of the survey of instances for the calls that it can do without."""
 
+    default_spreads: Sequence[Mapping[str, Any]] = ()
     gathering: Gathering = field(default_factory=Gathering)
     """What the searches of the running execution for its batch have found."""
 
@@ -192,7 +193,7 @@ class SimulatedCluster:
     def _round(self, task: Task) -> bool:
         """Find, plan, record, launch, record; return True to plan again."""
         until = int(self.now.timestamp()) + 90
-        view = ListedCluster(self.kube)
+        view = ListedCluster(self.kube, (*PLANNED, *SELECTING) if self.default_spreads else PLANNED)
         found: dict[str, Any] = {"complete": False}
         while not found["complete"]:
             guards, listed = AutoscalerDetection(self.kube), ListedPodsRole(self.kube)
@@ -200,7 +201,11 @@ class SimulatedCluster:
             so_far = self.gathering
             found = self._state(
                 "find_pending_pods",
-                lambda f: f.PendingPodSearch(*search, listed_pods=listed).answer(task, self.now, until, so_far),  # noqa: B023
+                lambda f: f.PendingPodSearch(
+                    *search,  # noqa: B023
+                    listed_pods=listed,  # noqa: B023
+                    default_spreads=self.default_spreads,
+                ).answer(task, self.now, until, so_far),  # noqa: B023
             )
             self.gathering = Gathering.from_json(found["gathering"])
         if found["refused"] or found["podsToPlan"] + found["unfinished"] + found["unwatched"] == 0:
@@ -273,9 +278,9 @@ class SimulatedCluster:
     def check(self, name: str, *, launching: bool = False) -> dict[str, Any]:
         return self._state(
             "check_registration",
-            lambda f: f.RegistrationCheck(self.kube, self.ledger, self.sleep).answer(
-                name, self.now, self._unpublished(), launching=launching
-            ),
+            lambda f: f.RegistrationCheck(
+                self.kube, self.ledger, self.sleep, default_spreads=self.default_spreads
+            ).answer(name, self.now, self._unpublished(), launching=launching),
         )
 
     def sleep(self, seconds: float) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from joiner.cluster import Node, Pod, sum_resources
 from joiner.lifecycle.pod_binding import BindingInput, choose_bindings, count_open_slots
+from joiner.planning.inputs.default_spreads import DefaultSpreads
 from tests.unit.lifecycle.joining_nodes import FILLING, LINGERING, daemon_pod, node, pod
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -263,3 +264,21 @@ def test_nothing_is_ever_bound_over_capacity_nor_twice(cpus: list[int], counts: 
         assert not new or sum_resources(other.requests for other in (*old, *new)).fits(each.allocatable)
         for key, count in slots.items():
             assert sum(other.class_key == key for other in new) <= count
+
+
+def by_default(one: Pod, key: str) -> Pod:
+    """Return the pod as the scheduler's default constraint spreads the pods with its label `app`."""
+    service = {"metadata": {"name": "web"}, "spec": {"selector": {"app": one.labels["app"]}}}
+    hard = {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    return DefaultSpreads([hard], {"services": [service]}).given_to(one)
+
+
+def test_default_spreads_of_two_workloads_of_one_class_are_counted_apart() -> None:
+    here, far = node(), node("node-2", labels={ZONE: "us-east-1b"})
+    web = [by_default(pod(f"a-{n}", labels=WEB, cpu="100m"), ZONE) for n in range(3)]
+    api = [by_default(pod(f"b-{n}", labels={"app": "api"}, cpu="100m"), ZONE) for n in range(3)]
+    there = by_default(pod("there", labels=WEB, on="node-1", cpu="100m"), ZONE)
+    assert len({one.class_key for one in (*web, *api)}) == 1
+
+    assert bound(here, {web[0].class_key: 6}, [there, *web, *api], far) == ["b-0"]
+    assert bound(far, {web[0].class_key: 6}, [there, *web, *api], here) == ["a-0", "a-1", "b-0"]

@@ -22,7 +22,8 @@ def cluster(waiting: Sequence[Json], *pools: Json, **more: Sequence[Json]) -> di
 
 def checked(lists: Mapping[str, Sequence[Json]], **more: Any) -> Plan:
     plan = planned(lists, **more)
-    assert check_plan(lists, more.get("catalogue", CATALOGUE), plan.to_json()) == []
+    defaults = more.get("default_spreads", ())
+    assert check_plan(lists, more.get("catalogue", CATALOGUE), plan.to_json(), default_spreads=defaults) == []
     return plan
 
 

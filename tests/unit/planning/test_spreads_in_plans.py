@@ -1,4 +1,4 @@
-"""Topology spread in plans: skew, domains, revisions and default constraints.
+"""Topology spread in plans: skew, domains and revisions.
 
 The independent checker verifies every plan.
 """
@@ -13,7 +13,6 @@ from tests.unit.planning.drawn_clusters import (
     ZONES,
     node,
     node_pool,
-    planned,
     pods,
     running,
     spread,
@@ -92,16 +91,3 @@ def test_a_soft_spread_keeps_no_pod_pending() -> None:
     )
 
     assert by_zone(lists) == {"a": 3, "b": 0, "c": 0}
-
-
-def test_the_clusters_default_constraints_are_for_pods_that_have_none() -> None:
-    service = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}
-    default = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
-    lists = cluster(
-        [*pods(3), *pods(3, "db", topologySpreadConstraints=[spread(app="db", skew=3)]), *pods(1, "lone")],
-        services=[service],
-    )
-    plan = planned(lists, default_spreads=[default])
-
-    web = [one.zone for one in plan.nodes for name in one.pods if name.startswith("default/web")]
-    assert sorted(web) == sorted(ZONES)

@@ -50,6 +50,11 @@ REFERENCES: Final = {
 }
 """Kinds that a CapacityBuffer names; only the named objects are read."""
 
+SELECTING: Final = (kinds.SERVICES, kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.REPLICATION_CONTROLLERS)
+"""Kinds whose selectors say which pods the scheduler's default topology spread constraints count. They are listed only
+for clusters whose settings have such constraints. Of each object only the selector is kept: clusters have many
+ReplicaSets of former revisions, with large templates."""
+
 CONTROLLERS: Final = {
     kind.kind: kind for kind in (kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.JOBS, kinds.REPLICATION_CONTROLLERS)
 }
@@ -93,11 +98,14 @@ class ListedCluster:
         found = self._read(FIRST)
         if not set(expected_claims) <= claim_names(found):
             found = self._read(FIRST)
-        between = self._read(self._between)
+        between = self._read([kind for kind in self._between if kind not in SELECTING])
+        named = self._named_objects(between)
+        selecting = self._read([kind for kind in self._between if kind in SELECTING])
         return {
             **found,
             **between,
-            **self._named_objects(between),
+            **named,
+            **{plural: _with_selectors(named.get(plural, ()), items) for plural, items in selecting.items()},
             "pods": self._kube.packed(kinds.PODS, fields=NOT_ENDED, consistent=self._consistent),
         }
 
@@ -172,6 +180,30 @@ class ListedCluster:
                 raise answer  # no decision is made from a partial read
             found[kind.plural] = answer
         return found
+
+
+def _with_selectors(whole: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]]) -> Manifests:
+    """Return the whole objects, and all other listed ones with their selectors only."""
+    known = {_key(one) for one in whole}
+    return [*map(dict, whole), *(keep_selector(one) for one in listed if _key(one) not in known)]
+
+
+def _key(one: Mapping[str, Any]) -> tuple[str, str]:
+    return str(one["metadata"].get("namespace") or "default"), str(one["metadata"]["name"])
+
+
+def keep_selector(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with its name, namespace and selector only.
+
+    >>> keep_selector({"metadata": {"name": "web", "uid": "1"}, "spec": {"selector": {"app": "web"}, "ports": []}})
+    {'metadata': {'name': 'web', 'namespace': 'default'}, 'spec': {'selector': {'app': 'web'}}}
+    """
+    namespace, name = _key(one)
+    selector = (one.get("spec") or {}).get("selector")
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {} if selector is None else {"selector": selector},
+    }
 
 
 def _references(buffer: Mapping[str, Any]) -> list[tuple[str, str, str]]:

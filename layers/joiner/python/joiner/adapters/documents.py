@@ -56,11 +56,13 @@ def put_snapshot(
     assigned: Mapping[str, Mapping[str, int]],
     in_flight: Collection[str],
     pending_classes: Mapping[str, PendingPodClass] | None = None,
+    default_spreads: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Store the snapshot of the cluster without the fields that planning does not use; return its key.
 
     `assigned` is the assignments as the ledger contains them, `assignments` the part of them that no pod has used yet.
-    `pending_classes` describes the pending pods of each class, for their back-off.
+    `pending_classes` describes the pending pods of each class, for their back-off. `default_spreads` are the default
+    topology spread constraints of the cluster's scheduler; the lists contain the objects that they need.
     """
     from joiner.planning import Snapshot
 
@@ -71,6 +73,7 @@ def put_snapshot(
         "assigned": assigned,
         "inFlight": sorted(in_flight),
         "ipFamily": task.cluster.ip_family,
+        "defaultSpreads": list(default_spreads),
     }
     kept["pendingClasses"] = {
         name: [found.pods, found.newest, found.digest] for name, found in (pending_classes or {}).items()
@@ -87,6 +90,7 @@ class _KeptParts(TypedDict, total=False):
     assigned: Any
     inFlight: Any
     ipFamily: IpFamily
+    defaultSpreads: Any
 
 
 class _PendingClasses(TypedDict, total=False):
@@ -107,7 +111,8 @@ def _parse(stored: "_KeptParts", lists: Mapping[str, Any]) -> "Snapshot":
     known = {"assignments": stored["assignments"], "in_flight": stored["inFlight"]}
     from joiner.planning import Snapshot
 
-    return Snapshot.from_lists(lists, **known, ip_family=stored.get("ipFamily", "ipv4"))
+    spreads, family = stored.get("defaultSpreads") or (), stored.get("ipFamily", "ipv4")
+    return Snapshot.from_lists(lists, **known, default_spreads=spreads, ip_family=family)
 
 
 def get_pending_classes(store: Store, key: str) -> dict[str, PendingPodClass]:

@@ -158,6 +158,11 @@ def policies() -> "PlanPolicies":
     )
 
 
+def default_spreads() -> tuple[Mapping[str, Any], ...]:
+    """Return the default topology spread constraints of the cluster's scheduler, from the settings of the cluster."""
+    return tuple(json.loads(setting("JOINER_DEFAULT_SPREADS")))
+
+
 @functools.cache
 def ledger() -> "Ledger":
     """Return the ledger of this deployment."""

@@ -128,7 +128,8 @@ class PodPreference:
 
 @dataclass(frozen=True, slots=True)
 class TopologySpreadConstraint:
-    """One topology spread constraint; ``hard`` for DoNotSchedule. The selector already includes matchLabelKeys."""
+    """One topology spread constraint; ``hard`` for DoNotSchedule. The selector already includes matchLabelKeys.
+    ``by_default``: it is a default of the scheduler, not the pod's own."""
 
     topology_key: str
     max_skew: int
@@ -137,6 +138,7 @@ class TopologySpreadConstraint:
     min_domains: int = 1
     honors_affinity: bool = True
     honors_taints: bool = False
+    by_default: bool = False
 
     @classmethod
     def from_kube(cls, raw: Mapping[str, Any], *, labels: Mapping[str, str]) -> "TopologySpreadConstraint":

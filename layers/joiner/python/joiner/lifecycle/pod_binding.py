@@ -116,7 +116,7 @@ class BindingState:
         self._here: dict[str, list[Pod]] = {}
         for pod in self.bound:
             self._here.setdefault(pod.node_name, []).append(pod)
-        self._spread_counts: dict[tuple[str, int], SpreadCounts] = {}
+        self._spread_counts: dict[tuple[str, str, int], SpreadCounts] = {}
 
     def on(self, node: str) -> list[Pod]:
         """Return the pods that use resources of a node."""
@@ -127,8 +127,8 @@ class BindingState:
         return list(self._waiting.get(class_key, {}).values())
 
     def spread_counts(self, pod: Pod, position: int) -> "SpreadCounts":
-        """Return the counts of the pod's spread at `position`: the same for all pods of its class."""
-        key = (pod.class_key, position)
+        """Return the counts of the pod's spread at `position`: the same for all pods of its namespace and shape."""
+        key = (*_spread_key(pod), position)
         if key not in self._spread_counts:
             self._spread_counts[key] = SpreadCounts.of(pod.constraints.spreads[position], pod, self)
         return self._spread_counts[key]
@@ -222,23 +222,34 @@ def _place_on(node: Node, slots: Mapping[str, int], state: BindingState) -> Plac
             state.bind(pod, node)
     for class_key, count, waiting in _by_priority(count_open_slots(node.name, slots, state.on(node.name)), state):
         taken = 0
+        uneven: dict[tuple[str, str], str] = {}  # the same for all pods with this key, of which there may be many
         for pod in waiting:
             if taken == count:
                 break
+            if _spread_key(pod) in uneven:
+                continue
             refusal = _refusal(pod, opened, state)
             if refusal:
                 left[class_key] = refusal
                 if refusal.startswith(UNEVEN):
-                    break  # the same for all pods of the class, of which there may be many
+                    uneven[_spread_key(pod)] = refusal
                 continue
             bindings.append(_binding(pod, node))
             state.bind(pod, node)
             taken += 1
         if taken < count:
             left.setdefault(class_key, NO_POD_WAITS)
+            if uneven:
+                left[class_key] = next(iter(uneven.values()))
         else:
             left.pop(class_key, None)
     return Placement(tuple(bindings), left)
+
+
+def _spread_key(pod: Pod) -> tuple[str, str]:
+    """Return what the spreads of pods depend on. A default of the scheduler counts the pods of one workload, and pods
+    of several workloads may have one class."""
+    return pod.namespace, pod.constraints.shape_key
 
 
 def count_open_slots(node: str, slots: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:

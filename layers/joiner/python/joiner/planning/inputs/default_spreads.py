@@ -3,7 +3,8 @@
 The cluster's administrator sets them (``defaultConstraints`` of the scheduler's PodTopologySpread plugin). EKS
 keeps the built-in constraints of Kubernetes; these are only preferences and therefore not planned for unless
 configured. The pods that a constraint counts are derived from the services that select the pod and from its
-controller. Source: Kubernetes, "Pod Topology Spread Constraints" (cluster-level defaults).
+controller: the selector is a conjunction of theirs. A pod that none of them selects gets no constraint. Source:
+Kubernetes, "Pod Topology Spread Constraints" (cluster-level defaults).
 """
 
 import hashlib
@@ -44,6 +45,9 @@ class DefaultSpreads:
             for kind, plural in OWNERS.items()
             for one in lists.get(plural) or ()
         }
+        for one in lists.get("deployments") or ():  # manifests of users: the controller has made no ReplicaSet yet
+            made = ("ReplicaSet", _namespace(one), one["metadata"]["name"])
+            self._owners.setdefault(made, _of_owner("ReplicaSet", one))
         self._known: dict[tuple[str, Requirements], tuple[TopologySpreadConstraint, ...]] = {}
 
     def given_to(self, pod: Pod) -> Pod:
@@ -58,7 +62,7 @@ class DefaultSpreads:
         if known not in self._known:
             selector = LabelSelector(alike)
             self._known[known] = tuple(
-                replace(TopologySpreadConstraint.from_kube(one, labels={}), selector=selector)
+                replace(TopologySpreadConstraint.from_kube(one, labels={}), selector=selector, by_default=True)
                 for one in self._constraints
             )
         digest = hashlib.blake2b(str(alike).encode(), digest_size=6).hexdigest()
