@@ -38,6 +38,7 @@ from joiner.cluster import Pod
 from joiner.lifecycle.buffer_planning import are_buffers_due, describe_buffers, is_free_capacity_due
 from joiner.lifecycle.claim_progress import assess_progress, list_uncovered_pods, open_assignments
 from joiner.lifecycle.class_finalizers import find_finalizer_changes
+from joiner.lifecycle.copied_claims import read_as_claims_of_users
 from joiner.lifecycle.declared_status import count_outdated_overlays, count_unreported
 from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.initialization import closed_too_long
@@ -127,8 +128,9 @@ class PendingPodSearch:
         if refused := refusal_reason(others):
             return {"rings": rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
         recorded = self._recorded(now)
-        lists = apply_buffer_schedules(
-            self._view.lists(expected_claims=recorded.launching | set(recorded.assignments)), now
+        known = recorded.launching | set(recorded.assignments)
+        lists = read_as_claims_of_users(
+            apply_buffer_schedules(self._view.lists(expected_claims=known), now), recorded=known
         )
         world = Snapshot.from_lists({**lists, "capacitybuffers": ()})  # their virtual pods belong to no batch
         if so_far.first_look and (growing := self._growing(so_far, world.pods)) is not None:

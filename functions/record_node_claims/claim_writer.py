@@ -1,13 +1,13 @@
 """Derive claims from planned nodes, and write them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import create_claim, kind_of, write_adoption
-from joiner.adapters.kube_errors import AlreadyExists, KubeError
+from joiner.adapters.kube_errors import AlreadyExists, KubeError, Unreachable
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
@@ -88,6 +88,7 @@ class ClaimWriter:
     """Writes assignments and claims.
 
     `refused` are the claims that the API server refused, with its reason. `left` are those for which no time was left.
+    `copied` are claims of users that had the annotations of another claim's scale-up.
     """
 
     def __init__(self, kube: Kube, ledger: Ledger, task: Task, time_left: TimeLeft = UNBOUNDED) -> None:
@@ -97,16 +98,27 @@ class ClaimWriter:
         self._ledger = ledger
         self._task = task
         self.refused: list[tuple[ClaimIntent, RefusedClaim]] = []
+        self.copied: list[NodeClaim] = []
 
     def write(self, wanted: Sequence[ClaimIntent]) -> list[ClaimIntent]:
         """Write all; return those whose claims exist. A refused claim does not stop the others."""
+        # Claims of users before their assignments: with one, a copied claim is taken for a claim of a scale-up
+        adopted = self._write_each([each for each in wanted if not each.claim.lease], self._adopt)
+        new = [each for each in wanted if each.claim.lease]
+        # New claims after their assignments: a claim that exists has its assignment
+        assigned = {each.claim.name: each.node.classes for each in (*adopted, *new)}
+        self._ledger.assign_all(assigned, self._task.lease_number)
+        return [*adopted, *self._write_each(new, self._create)]
+
+    def _write_each(self, wanted: Sequence[ClaimIntent], write: Callable[[ClaimIntent], None]) -> list[ClaimIntent]:
         written: list[ClaimIntent] = []
-        # Before the claims: a claim that exists has its assignment
-        self._ledger.assign_all({each.claim.name: each.node.classes for each in wanted}, self._task.lease_number)
-        answers, self.left = call_each_in_time(wanted, self._write, KubeError, self._time_left)
+        answers, left = call_each_in_time(wanted, write, KubeError, self._time_left)
+        self.left += left
         for intent, answer in answers:
             if isinstance(answer, KubeError):
-                self._ledger.unassign(intent.claim.name, self._task.lease_number)
+                # Without an answer the claim may exist: without its assignment it would be taken for one of a user
+                if not isinstance(answer, Unreachable):
+                    self._ledger.unassign(intent.claim.name, self._task.lease_number)
                 self.refused.append((intent, RefusedClaim(intent.claim.name, "ClaimNotWritten", str(answer))))
                 continue
             written.append(intent)
@@ -114,11 +126,12 @@ class ClaimWriter:
             logger.info(f"created node claim for {planned}", nodeclaim=intent.claim.name, nodepool=intent.claim.pool)
         return written
 
-    def _write(self, intent: ClaimIntent) -> None:
+    def _adopt(self, intent: ClaimIntent) -> None:
+        if write_adoption(self._kube, intent.claim):
+            self.copied.append(intent.claim)
+
+    def _create(self, intent: ClaimIntent) -> None:
         claim = intent.claim
-        if not claim.lease:
-            write_adoption(self._kube, claim)
-            return
         try:
             create_claim(self._kube, claim)
         except AlreadyExists:

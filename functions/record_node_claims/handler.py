@@ -52,7 +52,7 @@ from joiner.planning.inputs.claim_pools import count_left_out, with_claim_pools
 from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass
 from joiner.reporting import plan_events as reporting
 from joiner.reporting.events import Event
-from joiner.reporting.launch_conditions import report_unlaunched, with_problems, with_refusal
+from joiner.reporting.launch_conditions import report_copied, report_unlaunched, with_problems, with_refusal
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
@@ -117,6 +117,7 @@ class ClaimRecording:
             *_on_classes(kept, classes),
             *report_buffers(buffers),
             *map(report_unlaunched, unlaunched),
+            *map(report_copied, writer.copied),
         ]
         return {
             "launches": key,
@@ -213,7 +214,7 @@ class ClaimRecording:
         launching = {claim for record in records for claim in record.claims}
         claims = list_claims(self._kube).claims
         state = assess_progress(claims, launching=launching, watched=(), lease=task.lease_number + 1)
-        stale = [claim for claim in state.stale if claim.name not in planned]
+        stale = [claim for claim in state.stale if claim.name not in planned and claim.name in assigned]
         call_all(stale, lambda claim: delete_claim(self._kube, claim), KubeError)
         waiting = {claim.name for claim in claims if not claim.initialized} - {claim.name for claim in stale}
         kept = waiting | planned

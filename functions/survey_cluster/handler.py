@@ -42,6 +42,7 @@ from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, 
 from joiner.lifecycle.buffer_planning import digest_buffers
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
+from joiner.lifecycle.copied_claims import find_copied_claims, read_as_claims_of_users
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
@@ -50,6 +51,7 @@ from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.class_events import report_held_classes
+from joiner.reporting.launch_conditions import report_rebuilt_without_node
 from joiner.reporting.manifest_problem_events import report_objects
 from joiner.reporting.pause_events import report_pause
 
@@ -121,6 +123,7 @@ class ClusterSurveying:
             self._reports.publish([report_pause(pool, task.cluster.name) for pool in survey.pools], survey, task)
             reported += self._reports.report_waiting_disruptions(under_way, survey, task)
         self._reports.publish(report_held_classes(snapshot.classes, survey.claims), survey, task)
+        self._reports.publish(report_rebuilt_without_node(survey.claims, now), survey, task)
         self._reports.publish(report_objects(survey.lists, snapshot.problems), survey, task)
         survey = self._record_empty_nodes(survey, task)
         record_node_memory(survey, self._store)
@@ -153,7 +156,11 @@ class ClusterSurveying:
         launches = self._ledger.unrecorded_launches()
         waves = self._ledger.waves()
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
+        known = {*assignments, *(claim for launch in launches for claim in launch.claims)}
         lists = apply_buffer_schedules(self._view.lists(), now)
+        if find_copied_claims(lists, known):  # an execution may have written them since
+            known |= set(self._ledger.assignments())
+            lists = read_as_claims_of_users(lists, known)
         snapshot = Snapshot.from_lists({**lists, "capacitybuffers": ()})  # their virtual pods are on no node
         buffer_pods, problems = capacity_buffer_pods(lists)
         snapshot = replace(snapshot, problems=(*snapshot.problems, *problems))

@@ -7,6 +7,7 @@ import pytest
 
 from joiner import names
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.payload import Execution, Task
 from joiner.planning.inputs.claim_pools import CLAIMS_OF_A_PLAN
 from joiner.pools import NodeClaim
@@ -19,7 +20,9 @@ from tests.unit.functions.sweeping import claims, looked, retired, without_claim
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 
 
-def created(cluster: SimulatedCluster, name: str = "mine", *, labels: Any = None, **spec: Any) -> SimulatedCluster:
+def created(
+    cluster: SimulatedCluster, name: str = "mine", *, labels: Any = None, annotations: Any = None, **spec: Any
+) -> SimulatedCluster:
     """Return the cluster after `kubectl apply` of a NodeClaim."""
     declared = {
         "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
@@ -27,7 +30,7 @@ def created(cluster: SimulatedCluster, name: str = "mine", *, labels: Any = None
         "expireAfter": "720h",
         **spec,
     }
-    metadata = {"name": name, "uid": f"uid-{name}", "labels": labels or {}}
+    metadata = {"name": name, "uid": f"uid-{name}", "labels": labels or {}, "annotations": dict(annotations or {})}
     cluster.kube.put({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": declared})
     return cluster
 
@@ -303,7 +306,19 @@ def test_a_rebuilt_claim_whose_status_is_not_written_yet_is_not_launched(cluster
     cluster.kube.objects["nodeclaims", "", "mine"]["metadata"]["annotations"] = {names.EXECUTION: "sweep-1"}
 
     assert swept(cluster, 1)["unlaunchedClaims"] == 0
+    assert cluster.ec2.instances == {} and notes(cluster) == []
+
+    cluster.kube.objects["nodeclaims", "", "mine"]["metadata"]["creationTimestamp"] = "2026-11-21T11:00:00Z"
+    swept(cluster, 2)
+
     assert cluster.ec2.instances == {}
+    assert notes(cluster) == [
+        (
+            "NotLaunchable",
+            "It is not launched: its annotation joiner.dev/execution marks it as the claim of a node that exists, and "
+            "no node became its own. Remove the annotation to have the claim launched",
+        )
+    ]
 
 
 def test_an_unhealthy_node_of_a_claim_without_a_pool_is_repaired(cluster: SimulatedCluster) -> None:
@@ -332,3 +347,65 @@ def test_a_machine_is_launched_for_the_provisioner_that_its_label_names(cluster:
     assert found.conditions["Launched"].message == (
         "metadata.labels[karpenter.sh/provisioner-name]: a Machine is launched for a Provisioner: set its name here"
     )
+
+
+OF_A_SCALE_UP = {names.LEASE: "1", names.EXECUTION: "up-1"}
+
+
+@pytest.mark.parametrize("lease", ["1", "99"], ids=["an ended lease", "a lease of another cluster"])
+def test_a_claim_with_the_annotations_of_a_scale_up_that_did_not_write_it_is_launched(
+    cluster: SimulatedCluster, lease: str
+) -> None:
+    cluster.prepare(pending("web-1")).scale_up("up-1")
+    created(cluster, annotations={**OF_A_SCALE_UP, names.LEASE: lease})
+
+    assert swept(cluster, 1)["unlaunchedClaims"] == 1
+
+    (copy,) = (claim for claim in claims(cluster) if claim.name == "mine")
+    assert copy.initialized and not {names.LEASE, names.EXECUTION} & set(copy.annotations)
+    assert (
+        "AnnotationsRemoved",
+        "Its annotations joiner.dev/lease and joiner.dev/execution are removed: no scale-up wrote this claim. "
+        "It is launched as a claim that a user created",
+    ) in notes(cluster)
+    assert len(cluster.ec2.instances) == 2
+
+
+def test_a_copied_claim_without_capacity_stays_with_the_reason(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare(), annotations=OF_A_SCALE_UP, resources={"requests": {"cpu": "64", "memory": "1Gi"}})
+
+    for number in range(3):
+        swept(cluster, number)
+
+    assert launched(cluster)[:2] == ("False", "NotLaunchable")
+
+
+def test_a_copied_claim_that_is_deleted_before_its_launch_is_retired(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare(), annotations={**OF_A_SCALE_UP, names.LEASE: "99"})
+    cluster.kube.objects["nodeclaims", "", "mine"]["metadata"]["finalizers"] = [names.TERMINATION_FINALIZER]
+    cluster.kube.delete(kinds.NODECLAIMS, "mine")
+
+    assert retired(looked(cluster, 1)[0]) == [("mine", "deleted")]
+
+
+def test_a_claim_whose_creation_had_no_response_is_not_taken_for_one_of_a_user(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    written: list[str] = []
+
+    def lose_the_response(method: str, path: str, do: Any) -> Any:
+        answer = do()
+        if method == "POST" and path.endswith("nodeclaims") and not written:
+            written.append(answer["metadata"]["name"])
+            raise Unreachable("no response", status=504)
+        return answer
+
+    cluster.kube.fault = lose_the_response
+    cluster.stop_after = "record_node_claims"
+    swept(cluster, 1)
+    cluster.stop_after = ""
+    cluster.now += timedelta(minutes=5)
+
+    swept(cluster, 2)
+
+    assert written and written[0] not in [claim.name for claim in claims(cluster)]
+    assert len(cluster.ec2.instances) == 1

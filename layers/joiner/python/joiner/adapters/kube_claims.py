@@ -7,6 +7,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, NotFound
+from joiner.lifecycle.copied_claims import RECORDS
 from joiner.names import LEAVING, TERMINATION_FINALIZER
 from joiner.pools import (
     DeclaredObjects,
@@ -36,10 +37,11 @@ def create_claim(kube: Kube, claim: NodeClaim) -> NodeClaim:
     return read_node_claim(kube.create(kind_of(claim), write_node_claim(claim)))
 
 
-def write_adoption(kube: Kube, claim: NodeClaim) -> None:
+def write_adoption(kube: Kube, claim: NodeClaim) -> bool:
     """Write the finalizer and the labels of a standalone claim before its launch; a second try changes nothing.
 
-    Raises `NotFound` or `Conflict` if the claim was deleted, or changed at the same time.
+    Annotations of a scale-up that did not write the claim are removed; return whether there were any. Raises `NotFound`
+    or `Conflict` if the claim was deleted, or changed at the same time.
     """
     metadata = kube.get(kind_of(claim), claim.name)["metadata"]
     if metadata["uid"] != claim.uid or metadata.get("deletionTimestamp"):
@@ -47,11 +49,15 @@ def write_adoption(kube: Kube, claim: NodeClaim) -> None:
     present = metadata.get("finalizers") or []
     labels = {key: value for key, value in claim.labels.items() if (metadata.get("labels") or {}).get(key) != value}
     changes: dict[str, Any] = {"labels": labels} if labels else {}
+    copied = {key: None for key in RECORDS if key in (metadata.get("annotations") or {})}
+    if copied:
+        changes["annotations"] = copied
     if TERMINATION_FINALIZER not in present:
         changes["finalizers"] = [*present, TERMINATION_FINALIZER]
     if changes:
         changes["resourceVersion"] = metadata["resourceVersion"]
         kube.patch(kind_of(claim), claim.name, {"metadata": changes})
+    return bool(copied)
 
 
 def write_status(kube: Kube, claim: NodeClaim) -> None:

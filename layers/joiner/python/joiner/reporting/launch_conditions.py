@@ -5,16 +5,19 @@ the object of a user, so it stays and is tried again.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from joiner.launching import LaunchOutcome, RefusedClaim
+from joiner.names import EXECUTION, LEASE
 from joiner.pools import InvalidManifest, NodeClaim
 from joiner.pools.pool_status import MESSAGE_LIMIT
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.launch_events import list_shortages, without_encoded_part
 
 INSUFFICIENT_CAPACITY: Final = "InsufficientCapacity"
+REBUILT_WITHIN: Final = timedelta(minutes=10)
+"""Time in which a sweep writes the status of a claim that it rebuilt: a sweep that fails is followed by others."""
 
 
 def with_problems(claim: NodeClaim, problems: Iterable[InvalidManifest], at: datetime) -> NodeClaim:
@@ -48,6 +51,30 @@ def report_unlaunched(claim: NodeClaim) -> Event:
     """Return the event of a claim that no plan launches."""
     found = claim.conditions["Launched"]
     return Event(Subject.claim(claim), found.reason, "Validate", found.message, "Warning")
+
+
+def report_copied(claim: NodeClaim) -> Event:
+    """Return the event of a standalone claim that had the annotations of a scale-up which did not write it."""
+    note = (
+        f"Its annotations {LEASE} and {EXECUTION} are removed: no scale-up wrote this claim. It is launched as a claim "
+        "that a user created"
+    )
+    return Event(Subject.claim(claim), "AnnotationsRemoved", "Adopt", note)
+
+
+def report_rebuilt_without_node(claims: Iterable[NodeClaim], at: datetime) -> list[Event]:
+    """Return an event for each claim that a sweep seems to have rebuilt, and that got no node since. Either a user
+    copied it, or its status cannot be written."""
+    note = (
+        f"It is not launched: its annotation {EXECUTION} marks it as the claim of a node that exists, and no node "
+        "became its own. Remove the annotation to have the claim launched"
+    )
+    return [
+        Event(Subject.claim(claim), "NotLaunchable", "Validate", note, "Warning")
+        for claim in claims
+        if EXECUTION in claim.annotations and not (claim.lease or claim.provider_id or claim.deleting)
+        if claim.created is not None and at - claim.created >= REBUILT_WITHIN
+    ]
 
 
 def _unlaunched(claim: NodeClaim, reason: str, message: str, at: datetime) -> NodeClaim:
