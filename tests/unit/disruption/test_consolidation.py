@@ -222,3 +222,20 @@ def test_a_provisioner_with_consolidation_enabled_consolidates() -> None:
     }
 
     assert drawn(proposed(lists)) == ["b -> web:node-a"]
+
+
+@pytest.mark.parametrize(
+    ("label", "reason"),
+    [
+        ({}, "it belongs to no pool: its claim has no label karpenter.sh/nodepool"),
+        ({"karpenter.sh/nodepool": "gone"}, "its pool NodePool/gone does not exist, or is not valid"),
+    ],
+    ids=["no pool", "a missing pool"],
+)
+def test_a_node_without_a_pool_stays_with_the_reason(label: dict[str, str], reason: str) -> None:
+    claim, node = claim_and_node("mine")
+    for one in (claim, node):
+        del one["metadata"]["labels"]["karpenter.sh/nodepool"]
+        one["metadata"]["labels"] |= label
+
+    assert reasons(proposed(cluster((claim, node)))) == {"node-mine": f"DisruptionBlocked: {reason}"}
