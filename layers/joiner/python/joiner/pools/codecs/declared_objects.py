@@ -14,7 +14,7 @@ from joiner.pools.codecs.karpenter_v1 import read_ec2_node_class, read_pool
 from joiner.pools.codecs.karpenter_v1alpha5 import read_inline, read_node_template, read_provisioner
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.codecs.node_claim_manifests import read_node_claim
-from joiner.pools.codecs.standalone_claim_problems import note_standalone_claim
+from joiner.pools.codecs.standalone_claim_problems import note_standalone_claim, refuse_namesakes
 from joiner.pools.codecs.unsupported_fields import note_unsupported
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
 from joiner.pools.node_claim import CLAIM_API_VERSION, NodeClaim
@@ -47,7 +47,10 @@ class DeclaredObjects:
 
 
 def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
-    """Return the objects of Joiner's kinds; other kinds are ignored. An invalid manifest becomes a problem."""
+    """Return the objects of Joiner's kinds; other kinds are ignored. An invalid manifest becomes a problem.
+
+    A claim without an instance is left out, with a problem, if a claim of the other kind has its name.
+    """
     pools: list[NodePool] = []
     classes: list[NodeClass] = []
     claims: list[NodeClaim] = []
@@ -72,11 +75,13 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
             except InvalidManifests as invalid:
                 notes.problems.extend(invalid.problems)
         problems.extend(notes.problems)
+    ours, refused = refuse_namesakes(claims)
+    problems.extend(refused)
     problems.extend(find_missing_classes(pools, classes, problems))
     return DeclaredObjects(
         pools=tuple(sorted(pools, key=lambda pool: pool.key)),
         classes=tuple(sorted(classes, key=lambda node_class: node_class.key)),
-        claims=tuple(sorted(claims, key=lambda claim: claim.key)),
+        claims=tuple(sorted(ours, key=lambda claim: claim.key)),
         problems=tuple(problems),
     )
 

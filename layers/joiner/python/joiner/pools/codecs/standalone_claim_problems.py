@@ -4,8 +4,9 @@ A claim with an instance is read without its invalid fields, because the instanc
 is launched only if all of it is valid.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Requirements
@@ -16,6 +17,7 @@ from joiner.pools.codecs.pool_requirements import (
     read_pool_taints,
     read_requirements,
 )
+from joiner.pools.invalid_manifests import InvalidManifest
 from joiner.pools.node_claim import NodeClaim
 from joiner.pools.standalone_claims import awaits_launch
 
@@ -39,3 +41,29 @@ def note_standalone_claim(manifest: Mapping[str, Any], claim: NodeClaim, notes: 
         )
     elif claim.kind == "NodeClaim" and not claim.class_ref.name:
         notes.missing("spec.nodeClassRef.name", "set the name of an EC2NodeClass")
+
+
+END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
+
+
+def refuse_namesakes(claims: Iterable[NodeClaim]) -> tuple[list[NodeClaim], list[InvalidManifest]]:
+    """Return the claims whose name no claim of the other kind had before, and the problems of the others.
+
+    Launches, assignments and retirements are recorded by the name of the claim, and so is the tag of its instance. Of
+    two claims with one name, the one with the instance counts, otherwise the older one, otherwise the NodeClaim.
+    """
+    owners: dict[str, NodeClaim] = {}
+    kept: list[NodeClaim] = []
+    problems: list[InvalidManifest] = []
+    for claim in sorted(claims, key=_seniority):
+        owner = owners.setdefault(claim.name, claim)
+        if owner.kind == claim.kind or claim.provider_id:
+            kept.append(claim)
+            continue
+        remedy = f"{owner.key} has this name, too: create this {claim.kind} with another name. It is ignored until then"
+        problems.append(InvalidManifest(claim.key, "metadata.name", claim.name, remedy))
+    return kept, problems
+
+
+def _seniority(claim: NodeClaim) -> tuple[bool, datetime, bool]:
+    return not claim.provider_id, claim.created or END_OF_TIME, claim.kind == "Machine"
