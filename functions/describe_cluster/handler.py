@@ -44,7 +44,8 @@ def describe(request: Request) -> Answer:
             f"the request names the cluster {name!r}; this function serves {setting('JOINER_CLUSTER')!r}"
         )
     cluster = describe_and_record()
-    refuse_other_mode(cluster, request.properties["AuthenticationMode"])
+    # A deployment of an earlier version has no such property: it writes access entries
+    refuse_other_mode(cluster, request.properties.get("AuthenticationMode", "API"))
     parameter = request.properties.get("CaParameter")
     ca = client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"] if parameter else ""
     return Answer(

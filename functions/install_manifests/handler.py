@@ -212,7 +212,7 @@ def map_roles(kube: "Kube", mappings: str) -> None:
     from joiner.adapters.role_mappings import RoleMapping
 
     asked = json.loads(mappings)
-    windows = asked["windowsNodes"]
+    windows = asked.get("windowsNodes", ())  # a deployment of an earlier version has no such key
     functions = _functions(asked)
     nodes = [RoleMapping.of_nodes(role, windows=role in windows) for role in asked["nodes"]]
     if aws_auth.write(kube, lambda mapped: aws_auth.map_roles(mapped, functions, nodes)):

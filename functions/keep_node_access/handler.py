@@ -53,15 +53,15 @@ class WantedAccess:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> "WantedAccess":
-        """Read the properties of the custom resource."""
+        """Read the properties of the custom resource; deployments of earlier versions lack the last two."""
         return cls(
             cluster=properties["Cluster"],
             roles=tuple(filter(None, properties["Roles"].split(","))),
             manage_entries=properties["ManageEntries"] == "true",
             own_role=properties["OwnRole"],
             path=properties["ProfilePath"],
-            profiles=tuple(filter(None, properties["Profiles"].split(","))),
-            windows_roles=tuple(filter(None, properties["WindowsRoles"].split(","))),
+            profiles=tuple(filter(None, properties.get("Profiles", "").split(","))),
+            windows_roles=tuple(filter(None, properties.get("WindowsRoles", "").split(","))),
         )
 
 

@@ -34,7 +34,7 @@ class EksCluster:
 
     def described(self, setting: str = "API") -> dict[str, str]:
         """Return the response of the deployment's custom resource to a template with this authentication mode."""
-        asked = {"Cluster": self.name, "AuthenticationMode": setting}
+        asked = {"Cluster": self.name, **({"AuthenticationMode": setting} if setting else {})}
         answer = describe_cluster.describe(Request("Create", asked))
         return dict(answer.attributes)
 
@@ -92,6 +92,12 @@ def test_the_deployment_accepts_an_ipv6_cluster_and_records_its_services(cluster
     recorded = read_known_cluster(cluster.aws.client("dynamodb"), environment.setting("JOINER_TABLE"))
     assert recorded is not None
     assert recorded.service_cidr == "fd12:3456:789a::/108"
+
+
+def test_a_deployment_of_an_earlier_version_has_no_authentication_mode_and_is_one_with_access_entries(
+    cluster: EksCluster,
+) -> None:
+    assert cluster.described("")["Version"] == "1.36"
 
 
 @pytest.mark.parametrize(
