@@ -100,9 +100,8 @@ class ClaimRecording:
         writer = ClaimWriter(self._kube, self._ledger, task, self._time_left)
         written = writer.write(selection.wanted)
         writer.assign_in_flight(plan, kept.assigned, on_their_way=kept.world.assignments)
-        launches = selection.launches
-        if len(written) < len(selection.wanted):
-            launches, _ = self._launches(written, task)
+        complete = len(written) == len(selection.wanted)
+        launches = selection.launches if complete else self._launches(written, task)[0]
         key = documents.put_launches(self._store, task, [*opened, *launches])
         self._back_off(selection.refused, keys["snapshot"], now)
         problems = self._problems(world, plan)
