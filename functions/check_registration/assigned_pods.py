@@ -1,7 +1,8 @@
 """Bind the pods that are assigned to a node's claim, while the node is closed to all other pods."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,9 +14,9 @@ from joiner.adapters.cluster_view import NOT_ENDED, SELECTING, keep_selector
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
-from joiner.cluster import Node
+from joiner.cluster import Node, Pod
 from joiner.lifecycle.filled_nodes import BindingResults, FilledNodes, NodeToFill, Slots, assess_filled_nodes
-from joiner.lifecycle.pod_binding import Binding, BindingInput, choose_bindings
+from joiner.lifecycle.pod_binding import Binding, BindingInput, Placement, choose_bindings, select_by_namespace_labels
 from joiner.names import FILLING
 from joiner.planning import Snapshot
 from joiner.pools.timestamps import parse_timestamp
@@ -23,11 +24,34 @@ from joiner.pools.timestamps import parse_timestamp
 logger = Logger(child=True)
 
 PROBLEMS_LOGGED: Final = 20
+REASONS_LOGGED: Final = 5
+
+BINDINGS_AT_ONCE: Final = 16
+"""Bindings that are sent at the same time. The API server takes milliseconds for one, its storage much longer, so that
+it waits most of the time. Priority and fairness give all calls of one user tens of seats."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReading:
+    """All nodes of the cluster that can be read, by name, and since when each is Ready."""
+
+    nodes: Mapping[str, Node]
+    ready_since: Mapping[str, datetime | None]
+
+    @classmethod
+    def of(cls, kube: Kube) -> "NodeReading":
+        """List the nodes."""
+        manifests = kube.list(kinds.NODES)
+        nodes = {node.name: node for node in read_snapshot({"nodes": manifests}).nodes}
+        return cls(nodes, {str(each["metadata"]["name"]): _ready_since(each) for each in manifests})
 
 
 class NodeFilling:
-    """Fills the closed nodes of one check; `assigned` are the slots of all claims, by claim name. `default_spreads`
+    """Fills the closed nodes of one pass; `assigned` are the slots of all claims, by claim name. `default_spreads`
     are the default topology spread constraints of the cluster's scheduler.
+
+    Nodes may be filled in two steps. The second one reads the pods again, and takes the nodes of the first one again:
+    pods of a spread may have waited for the nodes that it adds.
     """
 
     def __init__(
@@ -44,53 +68,70 @@ class NodeFilling:
         self._kube = kube
         self._assigned = assigned
         self._now = now
+        self._pods: Sequence[Pod] = ()
+        self._filled: list[NodeToFill] = []  # those of the last step
+        self._bound: dict[str, str] = {}
+        self._failed: dict[str, list[str]] = {}
 
-    def fill(self, fillable: Iterable[ClaimProgress]) -> FilledNodes:
-        """Bind the pods of all nodes before any of the nodes opens."""
-        manifests = {str(each["metadata"]["name"]): each for each in self._kube.list(kinds.NODES)}
-        listed = {"nodes": list(manifests.values()), "namespaces": self._kube.list(kinds.NAMESPACES)}
+    def bind(self, fillable: Iterable[ClaimProgress], reading: NodeReading) -> set[str]:
+        """Bind the pods of these nodes; return the names of the nodes that got pods."""
+        open_or_closed = [
+            self._node_to_fill(progress, reading)
+            for progress in fillable
+            if _is_its(reading.nodes.get(progress.claim.node_name), progress)
+        ]
+        # Pods are listed after the nodes: each counts once, either on its node or as pending
+        listed: dict[str, Sequence[Mapping[str, Any]]] = {}
         for kind in SELECTING if self._hard_spreads else ():  # ScheduleAnyway keeps no pod from a node
             listed[kind.plural] = list(map(keep_selector, self._kube.list(kind)))
-        # Pods are listed last: each counts once, either on its node or as pending
-        listed_pods = self._kube.packed(kinds.PODS, fields=NOT_ENDED)
-        world = read_snapshot({**listed, "pods": listed_pods}, default_spreads=self._hard_spreads)
-        nodes = {node.name: node for node in world.nodes}
-        open_or_closed = [
-            self._node_to_fill(progress, nodes[progress.claim.node_name], manifests[progress.claim.node_name])
-            for progress in fillable
-            if _is_its(nodes.get(progress.claim.node_name), progress)
-        ]
+        listed["pods"] = self._kube.packed(kinds.PODS, fields=NOT_ENDED)
+        self._pods = read_snapshot(listed, default_spreads=self._hard_spreads).pods
         placements = choose_bindings(
             ((each.node, each.slots) for each in open_or_closed if each.node.has_taint(FILLING)),
-            BindingInput(nodes, world.pods, world.namespaces),
+            BindingInput(reading.nodes, self._pods, self._namespaces()),
         )
-        results = self._bind_all([each for placement in placements.values() for each in placement.bindings])
-        filled = [
+        self._failed.clear()  # they are tried again
+        self._filled = [
             replace(each, for_the_scheduler=placements[each.node.name].for_the_scheduler)
             if each.node.name in placements
             else each
             for each in open_or_closed
         ]
-        return assess_filled_nodes(filled, world.pods, results, self._assigned.values(), self._now)
+        bindings = [each for placement in placements.values() for each in placement.bindings]
+        filled = self._bind_all(bindings)
+        _log_bindings(len(bindings), len(open_or_closed), placements.values())
+        return filled
 
-    def _node_to_fill(self, progress: ClaimProgress, node: Node, manifest: Mapping[str, Any]) -> NodeToFill:
+    def assess(self) -> FilledNodes:
+        """Return the state of all nodes after their bindings."""
+        results = BindingResults(self._bound, self._failed)
+        return assess_filled_nodes(self._filled, self._pods, results, self._assigned.values(), self._now)
+
+    def _node_to_fill(self, progress: ClaimProgress, reading: NodeReading) -> NodeToFill:
+        node = reading.nodes[progress.claim.node_name]
         # The scheduler fills an open node; if both bound pods to it, the node would be overfilled
         slots = self._assigned.get(progress.claim.name, {}) if node.has_taint(FILLING) else {}
-        return NodeToFill(progress.claim.name, node, _ready_since(manifest), slots)
+        return NodeToFill(progress.claim.name, node, reading.ready_since[node.name], slots)
 
-    def _bind_all(self, bindings: Sequence[Binding]) -> BindingResults:
-        """Return the bound pods, and the errors to retry."""
-        bound: dict[str, str] = {}
-        failed: dict[str, list[str]] = {}
-        answers, left = call_each_in_time(bindings, self._bind, KubeError, self._time_left)
+    def _namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the labels of each namespace, if the anti-affinity of a pod selects namespaces."""
+        if not select_by_namespace_labels(self._pods):
+            return {}
+        return read_snapshot({"namespaces": self._kube.list(kinds.NAMESPACES)}).namespaces
+
+    def _bind_all(self, bindings: Sequence[Binding]) -> set[str]:
+        """Keep the bound pods, and the errors to retry; return the nodes that got pods."""
+        answers, left = call_each_in_time(bindings, self._bind, KubeError, self._time_left, workers=BINDINGS_AT_ONCE)
+        filled = set()
         for binding in left:  # the next check binds them; until then the node stays closed for them
-            failed.setdefault(binding.node, []).append("no time was left in this check")
+            self._failed.setdefault(binding.node, []).append("no time was left in this check")
         for binding, answer in answers:
             if answer is None:
-                bound[binding.uid] = binding.node
+                self._bound[binding.uid] = binding.node
+                filled.add(binding.node)
             elif not isinstance(answer, Conflict | NotFound):  # bound by the scheduler, or gone: nothing to do
-                failed.setdefault(binding.node, []).append(str(answer))
-        return BindingResults(bound, failed)
+                self._failed.setdefault(binding.node, []).append(str(answer))
+        return filled
 
     def _bind(self, binding: Binding) -> None:
         """Bind the pod that was read. The API server refuses a pod with another uid, a node or a deletion timestamp.
@@ -101,10 +142,16 @@ class NodeFilling:
         self._kube.bind(binding.namespace, binding.pod, binding.node, uid=binding.uid)
 
 
+def _log_bindings(bindings: int, nodes: int, placements: Iterable[Placement]) -> None:
+    """Log how many pods were bound in one step, and why slots were left open."""
+    left = Counter(reason for placement in placements for reason in placement.left.values())
+    logger.info("bound pods", bindings=bindings, nodes=nodes, left=dict(left.most_common(REASONS_LOGGED)))
+
+
 def _is_its(node: Node | None, progress: ClaimProgress) -> bool:
     """Return whether this is the claim's own node.
 
-    Nodes are listed again for the filling, and another instance may have taken the name.
+    The node may have been listed after the claim's progress, and another instance may have taken the name.
     """
     return node is not None and node.provider_id == progress.claim.provider_id
 

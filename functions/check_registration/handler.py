@@ -9,6 +9,7 @@ cluster again. It does not need the lease.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -17,13 +18,12 @@ import msgspec
 from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
 
-from functions.check_registration.assigned_pods import read_snapshot
+from functions.check_registration.assigned_pods import NodeReading
 from functions.check_registration.node_joining_steps import ClaimProgress, NodeRegistration
 from functions.check_registration.node_opening import BindingTimes, NodeOpening
 from joiner.adapters import documents, environment, metrics
-from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_claims import index_by_name, list_claims
+from joiner.adapters.kube_claims import list_claims_of
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.ledger import Ledger
@@ -31,7 +31,7 @@ from joiner.adapters.ledger_items import STORED_AFTER, Wave, yet_unstored
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.store import NoSuchDocument
-from joiner.lifecycle.registration import ClaimAndNode, match_nodes
+from joiner.lifecycle.registration import ClaimAndNode, match_nodes, was_registered_before
 from joiner.names import PRICE
 from joiner.pools import NodeClaim
 from joiner.reporting.event_limits import EVENTS_AT_ONCE
@@ -167,12 +167,12 @@ class RegistrationCheck:
             sleep=self._sleep,
         )
         if wave is None:
-            opening.open_closed(read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes)
+            opening.open_closed(NodeReading.of(self._kube).nodes.values())
             return Pass(WaveProgress(Wave(wave_name, "", (), 0, 0), ()))
         unstored = yet_unstored(wave.rung_at + STORED_AFTER, now)
         if unstored and not self._seconds:
             self._sleep(unstored)
-        checked = opening.open(wave_name, self._register(wave, opening, now), launching=launching)
+        checked = opening.open(wave_name, self._bind_and_register(wave, opening, now), launching=launching)
         events = [*(event for each in checked for event in each.events), *self._record(checked, now)]
         seen = self._ledger.wave(wave_name) or wave  # with the pods bound in this pass
         _log_progress(checked)
@@ -180,17 +180,30 @@ class RegistrationCheck:
         changes = bool(unstored) or seen.rings != wave.rings or any(each.fresh or each.settling for each in checked)
         return Pass(progress, events, due=changes and bool(launching or progress.claims(*WAITING)))
 
-    def _register(self, wave: Wave, opening: NodeOpening, now: datetime) -> list[ClaimProgress]:
-        """Register the nodes of the wave; return the progress of its claims by name."""
-        claims = index_by_name(list_claims(self._kube).claims)
+    def _bind_and_register(self, wave: Wave, opening: NodeOpening, now: datetime) -> list[ClaimProgress]:
+        """Bind the pods of the nodes that were registered before, and meanwhile register the others.
+
+        Returns the progress of the claims of the wave by name. Neither part delays the other one, or ends it by a
+        failure.
+        """
+        claims = list_claims_of(self._kube, wave.claims)
         mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
-        nodes = read_snapshot({"nodes": self._kube.list(kinds.NODES)}).nodes
+        reading = NodeReading.of(self._kube)
         # First, so that a failure with pods or other nodes does not keep a paid node closed
-        opening.open_closed(nodes)
+        opening.open_closed(reading.nodes.values())
+        matches = match_nodes(mine, reading.nodes.values())
+        before = self._register((each for each in matches if was_registered_before(each)), now)
+        others = [each for each in matches if not was_registered_before(each)]
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            registering = beside.submit(self._register, others, now)
+            opening.bind(before, reading)
+        return sorted([*before, *registering.result()], key=lambda each: each.claim.name)
+
+    def _register(self, matches: Iterable[ClaimAndNode], now: datetime) -> list[ClaimProgress]:
         registration = NodeRegistration(self._kube, self._ledger, now)
-        answers, later = call_each_in_time(match_nodes(mine, nodes), registration.register, KubeError, self._time_left)
+        answers, later = call_each_in_time(matches, registration.register, KubeError, self._time_left)
         postponed = (ClaimProgress(match.claim, "waiting", "is checked in the next check") for match in later)
-        return sorted([*raised(answers), *postponed], key=lambda each: each.claim.name)
+        return [*raised(answers), *postponed]
 
     def _record(self, checked: Iterable[ClaimProgress], now: datetime) -> list[Event]:
         """Record in the pools which nodes registered; return their events."""

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.check_registration.assigned_pods import NodeFilling
+from functions.check_registration.assigned_pods import NodeFilling, NodeReading
 from functions.check_registration.node_joining_steps import ClaimProgress
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import write_status
@@ -58,21 +58,20 @@ class BindingTimes:
         self._clock = clock
         self._bound: dict[str, float] = {}
 
+    def record(self, nodes: Iterable[str]) -> None:
+        """Record that these nodes got pods until now."""
+        self._bound.update(dict.fromkeys(nodes, self._clock()))
+
     def find_unread(self, nodes: Iterable[FilledNode]) -> dict[str, float]:
-        """Return, by claim, for how many seconds the scheduler may not have read the bindings of these nodes, which
-        were just filled.
-        """
-        now, unread = self._clock(), {}
-        for each in nodes:
-            if each.newly_bound:
-                self._bound[each.node.name] = now
-            age = now - self._bound.get(each.node.name, -inf)
-            unread[each.claim] = max(0.0, BINDINGS_KNOWN_AFTER - age)
-        return unread
+        """Return, by claim, for how many seconds the scheduler may not have read the bindings of these nodes."""
+        now = self._clock()
+        return {
+            each.claim: max(0.0, BINDINGS_KNOWN_AFTER - (now - self._bound.get(each.node.name, -inf))) for each in nodes
+        }
 
 
 class NodeOpening:
-    """Binds pods to nodes that may take them, and opens the nodes that are ready for all pods."""
+    """Binds pods to nodes that may take them, and opens the nodes that are ready for all pods, in one pass."""
 
     def __init__(
         self,
@@ -92,6 +91,21 @@ class NodeOpening:
         self._kube = kube
         self._ledger = ledger
         self._now = now
+        self._filling: NodeFilling | None = None
+        self._filled: set[str] = set()
+
+    def bind(self, checked: Iterable[ClaimProgress], reading: NodeReading) -> None:
+        """Bind the pods of the nodes that may be filled, before others of the wave are registered. No node opens."""
+        fillable = _find_fillable(checked)
+        if not fillable:
+            return
+        if self._filling is None:
+            assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
+            self._filling = NodeFilling(
+                self._kube, assigned, self._now, self._time_left, default_spreads=self._default_spreads
+            )
+        self._bindings.record(self._filling.bind(fillable, reading))
+        self._filled |= {each.claim.name for each in fillable}
 
     def open(self, wave: str, checked: Sequence[ClaimProgress], *, launching: bool = False) -> list[ClaimProgress]:
         """Return the progress of all claims after filling every node that may be filled and opening every ready one.
@@ -99,15 +113,17 @@ class NodeOpening:
         While other nodes of the wave are awaited or its execution is `launching`, nodes that just got pods open in a
         later pass, so that this one ends soon.
         """
-        fillable = [
-            each for each in checked if each.stage == "ready" or (each.stage == "registered" and _may_be_filled(each))
-        ]
+        fillable = _find_fillable(checked)
+        if any(each.claim.name not in self._filled for each in fillable):
+            self.bind(checked, NodeReading.of(self._kube))
+        if self._filling is None:
+            return list(checked)
         filling = {each.claim.name for each in fillable}
         awaited = launching or any(
             each.stage in ("waiting", "registered") and each.claim.name not in filling for each in checked
         )
-        filled = self._fill(wave, fillable, awaited=awaited) if fillable else {}
-        return [filled.get(each.claim.name) or each for each in checked]
+        opened = self._open_filled(wave, fillable, self._filling.assess(), awaited=awaited)
+        return [opened.get(each.claim.name) or each for each in checked]
 
     def open_closed(self, nodes: Iterable[Node]) -> None:
         """Open every node of this cluster that was closed for too long, regardless of its claim."""
@@ -127,11 +143,9 @@ class NodeOpening:
         if left:
             logger.warning("no time was left to open all nodes that were closed for too long", left=len(left))
 
-    def _fill(self, wave: str, fillable: Sequence[ClaimProgress], *, awaited: bool) -> dict[str, ClaimProgress]:
-        assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
-        filling = NodeFilling(
-            self._kube, assigned, self._now, self._time_left, default_spreads=self._default_spreads
-        ).fill(fillable)
+    def _open_filled(
+        self, wave: str, fillable: Sequence[ClaimProgress], filling: FilledNodes, *, awaited: bool
+    ) -> dict[str, ClaimProgress]:
         by_claim = {each.claim.name: each for each in fillable}
         unread = self._bindings.find_unread(filling.nodes)
         if not awaited and (longest := max(unread.values(), default=0.0)):
@@ -182,6 +196,10 @@ def _opening_patch(node: Node, *, initialized: bool) -> Mapping[str, Any] | None
     if not node.has_taint(FILLING) and (is_initialized(node) or not initialized):
         return None
     return initialization_patch(node) if initialized else opening_patch(node)
+
+
+def _find_fillable(checked: Iterable[ClaimProgress]) -> list[ClaimProgress]:
+    return [each for each in checked if each.stage == "ready" or (each.stage == "registered" and _may_be_filled(each))]
 
 
 def _may_be_filled(progress: ClaimProgress) -> bool:

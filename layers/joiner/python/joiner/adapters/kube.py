@@ -39,7 +39,7 @@ Kept = TypeVar("Kept")
 JSON: Final = "application/json"
 CONNECT_SECONDS: Final = 3.0
 READ_SECONDS: Final = 20.0
-POOLED: Final = 16  # connections kept open: twice the workers of `parallel`
+POOLED: Final = 32  # connections kept open: pods are bound by 16 threads while 8 others register nodes
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"

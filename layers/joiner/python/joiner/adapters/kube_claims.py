@@ -1,6 +1,6 @@
 """Claims in the cluster: `NodeClaim` is one value for the two kinds NodeClaim and Machine of the API server."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from joiner.adapters import kube_kinds as kinds
@@ -26,10 +26,21 @@ def kind_of(claim: NodeClaim) -> kinds.Kind:
 
 def list_claims(kube: Kube) -> DeclaredObjects:
     """Return all claims of both kinds, and the errors of unreadable ones."""
-    found: list[dict[str, Any]] = []
-    for kind in kinds.CLAIMS:
-        found += [{"kind": kind.kind, "apiVersion": kind.api_version, **each} for each in kube.list(kind)]
-    return read_manifests(found)
+    return read_manifests(each for kind in kinds.CLAIMS for each in _list_manifests(kube, kind))
+
+
+def list_claims_of(kube: Kube, names: Iterable[str]) -> dict[str, NodeClaim]:
+    """Return the readable claims with these names. Machines are listed only if a name is not that of a NodeClaim."""
+    wanted, found = set(names), list[Mapping[str, Any]]()
+    for kind in kinds.CLAIMS if wanted else ():
+        found += [each for each in _list_manifests(kube, kind) if each["metadata"]["name"] in wanted]
+        if len(found) == len(wanted):
+            break
+    return index_by_name(read_manifests(found).claims)
+
+
+def _list_manifests(kube: Kube, kind: kinds.Kind) -> list[Mapping[str, Any]]:
+    return [{"kind": kind.kind, "apiVersion": kind.api_version, **each} for each in kube.list(kind)]
 
 
 def create_claim(kube: Kube, claim: NodeClaim) -> NodeClaim:

@@ -85,7 +85,12 @@ def call_all(
 
 
 def call_each_in_time(
-    items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], time_left: TimeLeft
+    items: Iterable[Item],
+    call: Callable[[Item], Result],
+    failure: type[Failure],
+    time_left: TimeLeft,
+    *,
+    workers: int = WORKERS,
 ) -> tuple[list[tuple[Item, Result | Failure]], list[Item]]:
     """Call like `call_each` until the time is over; return also the items whose call did not start, in the items'
     order.
@@ -97,7 +102,7 @@ def call_each_in_time(
     def attempt(item: Item) -> Result | Failure | _Left:
         return _Left() if time_left.over else call(item)
 
-    answers = call_each(items, attempt, failure)
+    answers = call_each(items, attempt, failure, workers=workers)
     return [(item, answer) for item, answer in answers if not isinstance(answer, _Left)], [
         item for item, answer in answers if isinstance(answer, _Left)
     ]

@@ -58,8 +58,6 @@ class FilledNode:
     failed: Sequence[str]
     for_the_scheduler: bool
     """Whether pods that only the scheduler may bind wait for the node to open."""
-    newly_bound: bool = False
-    """Whether pods were bound to it in this check, those of DaemonSets included."""
 
     @property
     def placed(self) -> int:
@@ -148,5 +146,4 @@ def _assess(filled: NodeToFill, here: Sequence[Pod], results: BindingResults) ->
         bound=[pod for pod in here if pod.uid in results.bound and not pod.stays_with_node],
         failed=tuple(results.failed.get(name, ())),
         for_the_scheduler=filled.for_the_scheduler,
-        newly_bound=any(pod.uid in results.bound for pod in here),
     )

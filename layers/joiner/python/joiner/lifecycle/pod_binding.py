@@ -194,6 +194,13 @@ class SpreadCounts:
         return counts[domain] + itself - least > self.spread.max_skew
 
 
+def select_by_namespace_labels(pods: Iterable[Pod]) -> bool:
+    """Return whether the anti-affinity of one of these pods selects namespaces by their labels."""
+    return any(
+        term.namespace_selector.requirements is not None for pod in pods for term in pod.constraints.anti_affinity
+    )
+
+
 def choose_bindings(targets: Iterable[tuple[Node, Mapping[str, int]]], world: BindingInput) -> dict[str, Placement]:
     """Return the bindings by node. Each target is a node with the slots (class key to count) of its claim.
 

@@ -52,6 +52,16 @@ def is_registered(node: Node) -> bool:
     return node.labels.get(names.REGISTERED) == "true"
 
 
+def was_registered_before(match: ClaimAndNode) -> bool:
+    """Return whether both the node and its claim were registered in an earlier pass, so that nothing is written for
+    them.
+    """
+    claim, node = match.claim, match.node
+    if node is None or node.deletion:
+        return False
+    return is_registered(node) and claim.registered and claim.node_name == node.name
+
+
 def joined_without_taint(node: Node) -> bool:
     """Return whether the node joined without the taint that keeps pods off until registration: its user data is not
     Joiner's.
