@@ -172,3 +172,15 @@ def test_a_claim_of_a_user_without_instance_or_class_is_reported(tmp_path: Path,
     ]
     # The claim launches one node for itself; a pod that does not fit there is waiting for a pool.
     assert [one["nodePool"] for one in answer.json["pending"][0]["reasons"]] == ["default"]
+
+
+def test_a_claim_of_a_user_whose_label_names_no_pool_is_planned_with_a_warning(tmp_path: Path, catalogue: Path) -> None:
+    claim = node_claim("mine", "m5.xlarge")
+    claim["metadata"]["labels"] = {"karpenter.sh/nodepool": "gone"}
+    files = write(tmp_path, node_class({}), claim, pod("a", cpu="3"))
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    assert [one["instanceType"] for one in answer.json["nodes"]] == ["m5.xlarge"]
+    assert [
+        (one["field"], one["severity"]) for one in answer.json["problems"] if one["object"] == "NodeClaim/mine"
+    ] == [("metadata.labels[karpenter.sh/nodepool]", "warning")]

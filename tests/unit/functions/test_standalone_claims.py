@@ -346,3 +346,13 @@ def test_a_machine_is_launched_for_the_provisioner_that_its_label_names(cluster:
     assert found.conditions["Launched"].message == (
         "metadata.labels[karpenter.sh/provisioner-name]: a Machine is launched for a Provisioner: set its name here"
     )
+
+
+def test_a_claim_whose_label_names_no_pool_is_launched_with_a_warning(cluster: SimulatedCluster) -> None:
+    created(cluster.prepare(), labels={names.NODEPOOL: "gone"})
+
+    swept(cluster, 1)
+
+    assert [(claim.pool_key, claim.initialized) for claim in claims(cluster)] == [("NodePool/gone", True)]
+    warned = [note for _, note in notes(cluster) if note.startswith("metadata.labels[karpenter.sh/nodepool] is gone: ")]
+    assert len(warned) == 1

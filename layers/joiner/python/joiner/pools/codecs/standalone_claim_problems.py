@@ -19,6 +19,7 @@ from joiner.pools.codecs.pool_requirements import (
 )
 from joiner.pools.invalid_manifests import InvalidManifest
 from joiner.pools.node_claim import NodeClaim
+from joiner.pools.node_pool import NodePool
 from joiner.pools.standalone_claims import awaits_launch
 
 
@@ -41,6 +42,16 @@ def note_standalone_claim(manifest: Mapping[str, Any], claim: NodeClaim, notes: 
         )
     elif claim.kind == "NodeClaim" and not claim.class_ref.name:
         notes.missing("spec.nodeClassRef.name", "set the name of an EC2NodeClass")
+
+
+def find_missing_pools(claims: Iterable[NodeClaim], pools: Iterable[NodePool]) -> Iterable[InvalidManifest]:
+    """Yield a warning for each standalone claim to launch whose label names no valid pool; it is launched without."""
+    present = {pool.key for pool in pools}
+    for claim in claims:
+        if claim.pool and claim.pool_key not in present and awaits_launch(claim):
+            label = names.PROVISIONER if claim.kind == "Machine" else names.NODEPOOL
+            remedy = "there is no such pool, or it is not valid: create it, or remove the label; no budget holds for it"
+            yield InvalidManifest(claim.key, f"metadata.labels[{label}]", claim.pool, remedy, "warning")
 
 
 END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
