@@ -20,7 +20,10 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
 
 
 def refresh(request: Request) -> Answer:
-    """Invoke the function that the request names and wait for its end."""
+    """Invoke the function that the request names and wait for its end.
+
+    Raises RefreshFailed if the function fails.
+    """
     if request.kind != "Delete":
         function = request.properties["Function"]
         import boto3

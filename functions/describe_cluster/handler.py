@@ -32,7 +32,11 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any] 
 
 
 def describe(request: Request) -> Answer:
-    """Return the cluster's endpoint, CA and network, and the doorbell's CA if a parameter holds one."""
+    """Return the cluster's endpoint, CA and network, and the doorbell's CA if a parameter holds one.
+
+    Raises AnotherCluster if the request names another cluster than this function's, and ClusterNotSupported if nodes
+    could not join it.
+    """
     name = request.properties["Cluster"]
     physical_id = f"cluster-{name}"
     if request.kind == "Delete":  # nothing was created

@@ -32,7 +32,10 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> dict[str, Any] 
 
 
 def act(request: Request) -> Answer:
-    """Grant or revoke access, depending on the resource's position and on the kind of request."""
+    """Grant or revoke access, depending on the resource's position and on the kind of request.
+
+    Raises ValueError if the request names an unknown position.
+    """
     place = request.properties["Place"]
     if place not in (BEFORE, AFTER):
         raise ValueError(f"Place is {place!r}: write {BEFORE} or {AFTER}")

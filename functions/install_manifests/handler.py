@@ -77,7 +77,10 @@ def handler(event: Mapping[str, Any], context: LambdaContext) -> None:
 
 
 def act(request: Request) -> Answer:
-    """Install or remove, in the cluster that the request describes."""
+    """Install or remove, in the cluster that the request describes.
+
+    Raises WrongPackage if this package has other manifests than the template.
+    """
     from joiner.adapters import environment
     from joiner.adapters.doorbell_rotation import READ_AGAIN_AFTER
     from joiner.adapters.payload import ClusterFacts

@@ -45,7 +45,10 @@ def _is_decided(label: str) -> bool:
 def list_intents(
     plan: Plan, world: Snapshot, classes: Mapping[str, ResolvedNodeClass], task: Task
 ) -> list[ClaimIntent]:
-    """Return what to write for each planned node, in the plan's order."""
+    """Return what to write for each planned node, in the plan's order.
+
+    Raises LookupError if the plan needs a node class that was not resolved.
+    """
     pools, standing = {pool.key: pool for pool in world.pools}, {claim.key: claim for claim in world.claims}
     found = []
     for index, node in enumerate(plan.nodes):

@@ -43,6 +43,7 @@ from joiner.lifecycle.buffer_planning import digest_buffers
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
 from joiner.lifecycle.copied_claims import find_copied_claims, read_as_claims_of_users
+from joiner.lifecycle.due_retirements import choose_retirements
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
@@ -62,8 +63,6 @@ Manifest = Mapping[str, Any]
 ITS_KINDS: Final = frozenset(
     {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
-DUE_AT_ONCE: Final = 200  # claims in one answer; the next sweep returns the others
-EMPTY_AT_ONCE: Final = 100  # one execution retires so many; a request for more would hold their place in the budgets
 BEGUN_WITHIN: Final = 30  # seconds; a requested retirement begins within this time or never
 
 
@@ -261,15 +260,9 @@ class ClusterSurveying:
 
     def _due(self, survey: ClusterSurvey, task: Task) -> list[DueRetirement]:
         """Return each claim once, with its first reason; claims that no execution retires come first."""
-        found: dict[str, DueRetirement] = {}
-        for check in RETIREMENTS:
-            for due in check.find(survey):
-                found.setdefault(due.claim.name, due)
+        found = [due for check in RETIREMENTS for due in check.find(survey)]
         owned = {claim for claim, retirement in self._retirements.all().items() if retirement.owner} if found else set()
-        ordered = sorted(found.values(), key=lambda due: due.claim.name in owned)
-        empty = [due for due in ordered if due.reason == "empty"][:EMPTY_AT_ONCE]
-        first = {due.claim.name for due in empty}
-        chosen = [due for due in ordered if due.reason != "empty" or due.claim.name in first][:DUE_AT_ONCE]
+        chosen = choose_retirements(found, owned)
         empty = [due for due in chosen if due.reason == "empty"]
         asked, left = call_each_in_time(
             empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left

@@ -31,6 +31,7 @@ from infra.state_machine_limits import LEASE_SECONDS
 from infra.sweep_states import SweepResources, sweep_definition
 from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
 from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
+from joiner.lifecycle.due_retirements import DUE_AT_ONCE
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, WHY_LIMIT
 from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
@@ -97,7 +98,7 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             ),
             **dict.fromkeys(("unlaunchedClaims", "staleClaims", "closedNodes"), 50_000),
             "refused": "",
-            "retire": asked(CLUSTER.DUE_AT_ONCE),
+            "retire": asked(DUE_AT_ONCE),
             "emptyLater": 50_000,
             "disruption": {"due": True, "digest": "0" * 20, "unfinished": 1_000},
             "drift": {"due": True, "digest": "0" * 20, "snapshot": f"snapshots/{name(0)}/1.json.gz"},

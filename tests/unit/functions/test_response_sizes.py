@@ -13,11 +13,11 @@ from botocore.exceptions import ClientError
 from functions.begin_retirement import handler as begin_retirement
 from functions.record_launches import handler as record_launches
 from functions.record_node_claims import handler as record_node_claims
-from functions.survey_cluster import handler as survey_cluster
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
 from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.due_retirements import DUE_AT_ONCE
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, RetirementRequest
 from tests.unit.functions.retirement_execution import RetirementExecution
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
@@ -71,7 +71,7 @@ def size(answer: Any) -> int:
 def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(crowded: SimulatedCluster) -> None:
     surveyed, instances = crowded.survey("s1")
 
-    assert len(surveyed["retire"]) == survey_cluster.DUE_AT_ONCE
+    assert len(surveyed["retire"]) == DUE_AT_ONCE
     assert len(instances["retire"]) == RETIRED_AT_ONCE
     assert all(len(reason) <= REASON_AT_MOST for reason in surveyed["reasons"])
     found = (

@@ -188,7 +188,7 @@ class Kube:
         force: bool = True,
         subresource: str = "",
     ) -> Manifest:
-        """Apply one manifest of a kind in `KINDS` by server-side apply."""
+        """Apply one manifest by server-side apply. Raises KeyError if its kind is not in `KINDS`."""
         kind = KINDS.get((str(manifest["apiVersion"]), str(manifest["kind"])))
         if kind is None:
             raise KeyError(f"{manifest['kind']} of {manifest['apiVersion']} is not among the kinds that Joiner writes")

@@ -89,7 +89,10 @@ class PodAffinityTerm:
 
     @classmethod
     def from_kube(cls, raw: Mapping[str, Any], *, namespace: str, labels: Mapping[str, str]) -> "PodAffinityTerm":
-        """Read the term of a pod with this namespace and these labels; matchLabelKeys refer to the labels."""
+        """Read the term of a pod with this namespace and these labels; matchLabelKeys refer to the labels.
+
+        Raises InvalidField if the topology key is missing.
+        """
         key = raw.get("topologyKey")
         if not isinstance(key, str) or not key:
             raise InvalidField("topologyKey", key, "name the label that makes the domains")

@@ -1,0 +1,34 @@
+"""Which retirements one sweep requests: each claim once, those without an execution first, and not too many at once."""
+
+from dataclasses import replace
+
+from joiner.lifecycle.checks import DueRetirement
+from joiner.lifecycle.checks.cluster_survey import RetirementReason
+from joiner.lifecycle.due_retirements import DUE_AT_ONCE, EMPTY_AT_ONCE, choose_retirements
+from tests.unit.lifecycle.joining_nodes import claim
+
+
+def due(name: str, reason: RetirementReason) -> DueRetirement:
+    return DueRetirement(replace(claim(), name=name), reason, f"{name} is {reason}")
+
+
+def chosen(*found: DueRetirement, owned: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    return [(each.claim.name, each.reason) for each in choose_retirements(found, owned)]
+
+
+def test_a_claim_that_several_checks_find_is_retired_for_its_first_reason() -> None:
+    assert chosen(due("a", "expired"), due("a", "empty")) == [("a", "expired")]
+
+
+def test_claims_that_an_execution_retires_come_last() -> None:
+    assert chosen(due("a", "expired"), due("b", "empty"), owned=("a",)) == [("b", "empty"), ("a", "expired")]
+
+
+def test_one_sweep_requests_a_limited_number_of_empty_nodes_and_of_all_nodes() -> None:
+    empty = [due(f"empty-{number:03}", "empty") for number in range(150)]
+    expired = [due(f"expired-{number:03}", "expired") for number in range(150)]
+    names = [name for name, _ in chosen(*empty, *expired)]
+
+    assert len(names) == DUE_AT_ONCE
+    assert names[:EMPTY_AT_ONCE] == [each.claim.name for each in empty[:EMPTY_AT_ONCE]]
+    assert names[EMPTY_AT_ONCE:] == [each.claim.name for each in expired[: DUE_AT_ONCE - EMPTY_AT_ONCE]]
