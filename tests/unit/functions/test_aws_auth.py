@@ -15,6 +15,7 @@ from joiner.adapters.kube import Manifest
 from joiner.adapters.kube_errors import Conflict, Unauthorized
 from joiner.adapters.kube_kinds import CONFIG_MAPS
 from joiner.adapters.role_mappings import RoleMapping, UnreadableMappings, edit_mappings, read_mappings
+from joiner.names import MAPPED_ROLES
 from tests.unit.functions.fake_kube import FakeKube
 
 ROLE = "arn:aws:iam::123456789012:role/"
@@ -305,3 +306,17 @@ def test_admitting_the_installer_removes_nothing() -> None:
     mapped = aws_auth.map_roles(MappedRoles(OURS, frozenset({f"{ROLE}sweep"})), [], [], keep=True)
 
     assert mapped == MappedRoles(OURS, frozenset({f"{ROLE}sweep"}))
+
+
+def test_an_entry_whose_role_a_user_removes_from_the_annotation_is_kept() -> None:
+    kube = FakeKube([config_map(FOREIGN)])
+    install_manifests.map_roles(kube, MAPPINGS)
+    annotations = stored(kube)["metadata"]["annotations"]
+    others = [each for each in annotations[MAPPED_ROLES].split(",") if each != f"{ROLE}nodes"]
+    annotations[MAPPED_ROLES] = ",".join(others)
+
+    install_manifests.map_roles(kube, MAPPINGS)
+    install_manifests.unmap_roles(kube, MAPPINGS)
+
+    mapped = [each["rolearn"] for each in read_mappings(stored(kube)["data"]["mapRoles"])]
+    assert f"{ROLE}nodes" in mapped and f"{ROLE}sweep" not in mapped
