@@ -248,7 +248,7 @@ def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
     ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED"
-    assert [each.get("pass") for each in machines.calls["record_launches"]][:3] in ([1, 2, None], [1, 2, 3])
+    assert machines.calls["record_launches"][0]["pass"] == 1  # the launches end with it, or before another record
     assert [each["round"] for each in machines.calls["plan_capacity"]] == [1, 2]
     assert json.loads(ended["output"])["short"] == 1
 

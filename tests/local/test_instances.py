@@ -62,7 +62,7 @@ def test_an_instance_is_pending_then_runs_then_ends_and_each_step_is_an_event(
     pad: LaunchPad, events_of: EventsOf
 ) -> None:
     (identity,) = pad.launch()
-    assert pad.state(identity) == "pending"
+    assert pad.state(identity) in ("pending", "running")  # the events below show that it was pending first
     eventually(lambda: pad.state(identity) == "running")
 
     (change,) = pad.ec2.terminate_instances(InstanceIds=[identity])["TerminatingInstances"]
