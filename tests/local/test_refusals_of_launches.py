@@ -289,7 +289,7 @@ def test_the_spot_role_that_a_person_creates_lets_spot_launch_again(bench: Bench
 
 
 def test_a_new_instance_is_shown_after_a_while(bench: Bench) -> None:
-    bench.aws.knob("visibility", seconds=0.3)
+    bench.aws.knob("visibility", seconds=3)
     pad = bench.pad()
     (instance,) = launched(pad.fleet([pad.override()]))
     named = [{"Name": "instance-id", "Values": [instance]}]
