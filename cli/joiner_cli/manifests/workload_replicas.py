@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
+from joiner.names import POD_TEMPLATE_HASH
+
 Manifest = Mapping[str, Any]
 
-TEMPLATE_HASH: Final = "pod-template-hash"
 UNSCHEDULABLE: Final[Mapping[str, Any]] = {
     "phase": "Pending",
     "conditions": [
@@ -119,7 +120,7 @@ def _missing_pods(manifest: Manifest, number: int, owner_kind: str, taken: set[t
     taken.update((namespace, one) for one in names)
     labels = dict(((spec.get("template") or {}).get("metadata") or {}).get("labels") or {})
     if owner_kind == "ReplicaSet":
-        labels.setdefault(TEMPLATE_HASH, name[-63:])
+        labels.setdefault(POD_TEMPLATE_HASH, name[-63:])
     if owner_kind == "Job":
         labels = {**labels, "batch.kubernetes.io/job-name": name, "job-name": name}
     indexed = owner_kind == "Job" and spec.get("completionMode") == "Indexed"

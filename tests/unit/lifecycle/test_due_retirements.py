@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from joiner.lifecycle.checks import DueRetirement
 from joiner.lifecycle.checks.cluster_survey import RetirementReason
-from joiner.lifecycle.due_retirements import DUE_AT_ONCE, EMPTY_AT_ONCE, choose_retirements
+from joiner.lifecycle.due_retirements import DUE_AT_ONCE, choose_retirements
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE
 from tests.unit.lifecycle.joining_nodes import claim
 
 
@@ -30,5 +31,5 @@ def test_one_sweep_requests_a_limited_number_of_empty_nodes_and_of_all_nodes() -
     names = [name for name, _ in chosen(*empty, *expired)]
 
     assert len(names) == DUE_AT_ONCE
-    assert names[:EMPTY_AT_ONCE] == [each.claim.name for each in empty[:EMPTY_AT_ONCE]]
-    assert names[EMPTY_AT_ONCE:] == [each.claim.name for each in expired[: DUE_AT_ONCE - EMPTY_AT_ONCE]]
+    assert names[:RETIRED_AT_ONCE] == [each.claim.name for each in empty[:RETIRED_AT_ONCE]]
+    assert names[RETIRED_AT_ONCE:] == [each.claim.name for each in expired[: DUE_AT_ONCE - RETIRED_AT_ONCE]]

@@ -123,6 +123,7 @@ LEAVING: Final = "joiner.dev/disrupted"  # label of an Eviction, of a pod before
 FILLING: Final = "joiner.dev/filling"
 UNREGISTERED: Final = "karpenter.sh/unregistered"
 DISRUPTED: Final = "karpenter.sh/disrupted"
+POD_TEMPLATE_HASH: Final = "pod-template-hash"  # of the ReplicaSet, on the pods of a Deployment
 READINESS_PREFIX: Final = "readiness.k8s.io/"  # of node readiness gates, which are removed while a node starts
 
 TERMINATION_FINALIZER: Final = "karpenter.sh/termination"

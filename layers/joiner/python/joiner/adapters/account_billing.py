@@ -8,7 +8,6 @@ EC2 API reference, ReservedInstances; Savings Plans API reference, SavingsPlan a
 * Both APIs show what this account owns. What other accounts of an organization share with it, they do not show.
 """
 
-import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,8 +16,8 @@ import msgspec
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import translate_errors
 from joiner.adapters.instance_prices import LINUX
-from joiner.adapters.item_reading import BROKEN
-from joiner.adapters.store import UNREADABLE, DocumentSchema, NoSuchDocument, Store
+from joiner.adapters.replaced_documents import read_replaced_document
+from joiner.adapters.store import Store
 from joiner.catalogue.commitments import Machine
 from joiner.catalogue.reserved_instances_and_savings_plans import (
     NOTHING_OWNED,
@@ -28,8 +27,6 @@ from joiner.catalogue.reserved_instances_and_savings_plans import (
 )
 from joiner.names import cluster_tag
 from joiner.pools.timestamps import parse_timestamp
-
-log = logging.getLogger(__name__)
 
 DOCUMENT: Final = "catalogue/account-commitments.json.gz"
 ACTIVE: Final = "active"
@@ -151,10 +148,9 @@ def get_account_commitments(store: Store) -> AccountCommitments:
     """Return what was stored last. A document that is missing or cannot be read counts as empty; the next refresh
     replaces it.
     """
-    try:
-        return msgspec.convert(store.get(DOCUMENT), AccountCommitments)
-    except NoSuchDocument:
-        return NOTHING_OWNED
-    except (DocumentSchema, *BROKEN, *UNREADABLE) as reason:
-        log.warning("the commitments of the account cannot be read from the bucket: %s", reason)
-        return NOTHING_OWNED
+    what = "the stored commitments of the account"
+    return read_replaced_document(store, DOCUMENT, _read_stored, NOTHING_OWNED, what=what)
+
+
+def _read_stored(stored: Any) -> AccountCommitments:
+    return msgspec.convert(stored, AccountCommitments)

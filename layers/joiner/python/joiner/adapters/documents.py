@@ -8,7 +8,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:  # Most functions read neither plans nor proposals, and start 
     from joiner.planning import Plan, Snapshot
 
 log = logging.getLogger(__name__)
-
-V = TypeVar("V")
 
 SNAPSHOTS: Final = "snapshots"
 NODE_CLASSES: Final = "node-classes"

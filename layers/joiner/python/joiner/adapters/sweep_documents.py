@@ -1,17 +1,12 @@
 """The documents that each sweep may replace: the pods it saw on each node, and the memory that nodes reported."""
 
-import logging
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final
 
-from joiner.adapters.item_reading import BROKEN
-from joiner.adapters.store import UNREADABLE, DocumentSchema, NoSuchDocument, Store
+from joiner.adapters.replaced_documents import read_replaced_document
+from joiner.adapters.store import Store
 from joiner.catalogue.observed_memory import ObservedMemories, ObservedMemory
 from joiner.disruption.disruption_history import SeenPods
-
-log = logging.getLogger(__name__)
-
-V = TypeVar("V")
 
 POD_EVENTS: Final = "pod-events/latest.json.gz"
 
@@ -26,7 +21,7 @@ def get_pod_events(store: Store) -> Mapping[str, SeenPods]:
 
     A document that is missing or cannot be read counts as empty; the next sweep replaces it.
     """
-    return _get_of_last_sweep(store, POD_EVENTS, _read_pod_events, "the pods of the last sweep")
+    return read_replaced_document(store, POD_EVENTS, _read_pod_events, {}, what="the pods of the last sweep")
 
 
 def _read_pod_events(stored: Any) -> Mapping[str, SeenPods]:
@@ -47,7 +42,9 @@ def get_observed_memory(store: Store) -> ObservedMemories:
 
     A document that is missing or cannot be read counts as empty; the next sweep replaces it.
     """
-    return _get_of_last_sweep(store, OBSERVED_MEMORY, _read_observed_memory, "the observed memory of nodes")
+    return read_replaced_document(
+        store, OBSERVED_MEMORY, _read_observed_memory, {}, what="the observed memory of nodes"
+    )
 
 
 def _read_observed_memory(stored: Any) -> ObservedMemories:
@@ -55,14 +52,3 @@ def _read_observed_memory(stored: Any) -> ObservedMemories:
         str(name): {str(image): ObservedMemory(int(size), int(at)) for image, (size, at) in of_type.items()}
         for name, of_type in stored["types"].items()
     }
-
-
-def _get_of_last_sweep(store: Store, key: str, read: Callable[[Any], Mapping[str, V]], what: str) -> Mapping[str, V]:
-    """Return a document that sweeps replace; an empty mapping if it is missing or cannot be read."""
-    try:
-        return store.get_seldom_changed(key, read)
-    except NoSuchDocument:
-        return {}
-    except (DocumentSchema, *BROKEN, *UNREADABLE) as reason:
-        log.warning("%s cannot be read: %s", what, reason)
-        return {}

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from joiner import names
 from joiner.cluster.affinity import (
     EVERY_ADDRESS,
     HostPort,
@@ -45,7 +46,7 @@ SPEC_FIELDS: Final = (
 )
 IDENTITY_LABELS: Final = frozenset(
     {
-        "pod-template-hash",
+        names.POD_TEMPLATE_HASH,
         "controller-revision-hash",
         "statefulset.kubernetes.io/pod-name",
         "apps.kubernetes.io/pod-index",

@@ -199,8 +199,7 @@ class _CandidateFinder:
     def _blocked(self, claim: NodeClaim, node: Node, pool: NodePool | None, pods: Sequence[Pod]) -> str:
         """Return what forbids the disruption of the node, or an empty text."""
         if pool is None:
-            label = names.PROVISIONER if claim.kind == "Machine" else names.NODEPOOL
-            absent = f"it belongs to no pool: its claim has no label {label}"
+            absent = f"it belongs to no pool: its claim has no label {claim.pool_label}"
             return f"its pool {claim.pool_key} does not exist, or is not valid" if claim.pool else absent
         if not claim.initialized:
             return "it is not initialized"

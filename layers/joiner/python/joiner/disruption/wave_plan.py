@@ -19,7 +19,7 @@ from joiner.disruption.wave_search import FoundAction
 from joiner.planning import Offer, PlannedNode, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.node_offers import OfferChoice
-from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.model.pod_groups import PodGroup, group_mask
 from joiner.planning.output.plan_writer import NodeWriter, PodSlots, narrowed_requirements
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
@@ -190,8 +190,8 @@ def _same_choice(state: PlanState, choice: OfferChoice) -> OfferChoice | None:
         one = next((one for one in pool_offers.launchable if one.offer == choice.one.offer), None)
         if variant is None or one is None:
             return None
-        groups = sum(
-            1 << group.index
+        groups = group_mask(
+            group
             for group in state.groups.pending
             if variant.bits[group.index] >> one.index & 1
             and group.constraints.untolerated(pool_offers.pool.taints) is None

@@ -38,6 +38,7 @@ from joiner.planning.arrays import Floats
 from joiner.planning.effort import Effort
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pod_groups import group_mask
 from joiner.planning.plan import Offer
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.node_state import NodeState
@@ -244,10 +245,7 @@ class WaveSearch:
                 failed = 0 if self._repack_together(group, least) else failed + 1
 
     def _groups(self, least: float) -> Iterator[tuple[Candidate, ...]]:
-        unused = {}
-        for one in self._candidates:
-            if one.node.name not in self._gone and self._is_replaceable(one):
-                unused[one] = (one.price - self._worth_of(one)) / one.eviction_cost
+        unused = {one: (one.price - self._worth_of(one)) / one.eviction_cost for one in self._left()}
         order = sorted((one for one in unused if unused[one] > least), key=lambda one: (-unused[one], one.node.name))
         while order:
             group: list[Candidate] = []
@@ -310,12 +308,15 @@ class WaveSearch:
 
     def _repackable(self) -> list[RepackableNode]:
         simulation, found = self._simulation, []
-        for one in self._candidates:
-            if one.node.name not in self._gone and self._is_replaceable(one):
-                labels = (instance_type_of(one), capacity_type_of(one), one.node.labels.get(names.ZONE))
-                kind = (one.pool.key, one.price, one.eviction_cost, labels, simulation.contents_of(one.node.name))
-                found.append(RepackableNode(one, kind, self._worth_of(one)))
+        for one in self._left():
+            labels = (instance_type_of(one), capacity_type_of(one), one.node.labels.get(names.ZONE))
+            kind = (one.pool.key, one.price, one.eviction_cost, labels, simulation.contents_of(one.node.name))
+            found.append(RepackableNode(one, kind, self._worth_of(one)))
         return found
+
+    def _left(self) -> Iterator[Candidate]:
+        """Yield the candidates that are not in the wave and may be replaced."""
+        return (one for one in self._candidates if one.node.name not in self._gone and self._is_replaceable(one))
 
     def _worth_of(self, one: Candidate) -> float:
         """Return what the pods on a node are worth, in $/h."""
@@ -369,10 +370,9 @@ class ReplacementOffers:
         They are of the pools with the highest weight that can hold the pods.
         """
         total = np.zeros(len(self._state.groups.resources))
-        mask = 0
         for group, keys in contents.items():
             total += np.array(group.vector, float) * len(keys)
-            mask |= 1 << group.index
+        mask = group_mask(contents)
         for choices, free, prices in self._tiers:
             fitting = np.flatnonzero((free >= total).all(axis=1)).tolist()
             able = [at for at in fitting if choices[at].groups & mask == mask]

@@ -102,6 +102,11 @@ class NodeClaim:
         return f"{'Provisioner' if self.kind == 'Machine' else 'NodePool'}/{self.pool}" if self.pool else ""
 
     @property
+    def pool_label(self) -> str:
+        """Return the key of the label that names the pool of a claim of this kind."""
+        return names.PROVISIONER if self.kind == "Machine" else names.NODEPOOL
+
+    @property
     def instance_type(self) -> str:
         """Return the instance type; empty before the launch."""
         return self.labels.get(names.INSTANCE_TYPE, "")

@@ -172,6 +172,14 @@ def _vector(constraints: PodConstraints, what: VolumeConstraints, resources: Seq
     return tuple([asked.get(name, 0) for name in resources])
 
 
+def group_mask(groups: Iterable["PodGroup"]) -> int:
+    """Return a number with a bit for each of these groups, at its index."""
+    mask = 0
+    for group in groups:
+        mask |= 1 << group.index
+    return mask
+
+
 def sum_needs(planned: Iterable[tuple[PodGroup, int]], resources: int) -> list[int]:
     """Return what these numbers of pods need together, one amount for each of the `resources`."""
     total = [0] * resources

@@ -15,7 +15,6 @@ from joiner.planning.plan import PlannedNode
 
 LEAST_PODS: Final = 2
 MOST_WORKLOADS: Final = 5
-HASH_OF_A_TEMPLATE: Final = "pod-template-hash"
 
 
 @dataclass(slots=True)
@@ -94,7 +93,7 @@ def _places(
 
 def _workload(pod: Pod) -> str:
     """Return the name of the pod's controller: of a Deployment, without the hash that its ReplicaSet has."""
-    digest = pod.labels.get(HASH_OF_A_TEMPLATE, "")
+    digest = pod.labels.get(names.POD_TEMPLATE_HASH, "")
     return pod.owner_name.removesuffix(f"-{digest}") if digest else pod.owner_name
 
 

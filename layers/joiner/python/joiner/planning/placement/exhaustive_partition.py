@@ -91,7 +91,7 @@ def _by_price(
     state: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup], weight: int, under: float
 ) -> Iterator[Way]:
     """Yield the partitions, with a choice for each part, whose total price is below ``under``, the cheapest first."""
-    choices = next((choices for known, choices in frontier.tiers if known == weight), [])
+    choices = frontier.of_weight(weight)
     keys = sorted({key for group in pods for key in state.keys_of(group)})
     known: dict[Part, Options] = {}
     queue: list[tuple[float, int, tuple[int, ...], int]] = []

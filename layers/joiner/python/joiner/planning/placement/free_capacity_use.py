@@ -8,8 +8,7 @@ independent, and those that affinity ties together, move to existing nodes, and 
 from collections.abc import Iterator, Sequence
 
 from joiner.planning.effort import Meter
-from joiner.planning.model.node_offers import OfferChoice
-from joiner.planning.model.pod_groups import PodGroup, sum_needs
+from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.placement.node_exchange import NodeExchange
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import clear_plan, layout_of, restore_layout
@@ -107,18 +106,11 @@ def _choose_cheaper_offer(state: PlanState, frontier: OfferFrontier, node: NodeS
     now = node.choice
     if now is None:
         return
-    need, mask = sum_needs(node.planned.items(), len(node.free)), 0
-    for group in node.planned:
-        mask |= 1 << group.index
+    need, mask = sum_needs(node.planned.items(), len(node.free)), group_mask(node.planned)
     exchange = NodeExchange(state)
-    for choice in _same_weight(frontier, now):
+    for choice in frontier.of_weight(now.pool_offers.pool.weight):
         if choice.one.offer.price_per_hour >= node.price:
             return
         holds = choice.groups & mask == mask and all(map(int.__le__, need, choice.one.free))
         if holds and exchange.replace([node], choice):
             return
-
-
-def _same_weight(frontier: OfferFrontier, now: OfferChoice) -> Sequence[OfferChoice]:
-    """Return the offers of pools with the weight of this one, the cheapest first."""
-    return next((choices for weight, choices in frontier.tiers if weight == now.pool_offers.pool.weight), ())

@@ -18,7 +18,7 @@ from joiner import names
 from joiner.cluster.resources import CPU
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, PoolVariant
-from joiner.planning.model.pod_groups import PodGroup, sum_needs
+from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
@@ -160,11 +160,7 @@ class NodeMerger:
         return True
 
     def _mask(self, merge: Merge) -> int:
-        mask = 0
-        for pattern, _ in merge.parts:
-            for group, _ in pattern.planned:
-                mask |= 1 << group.index
-        return mask
+        return group_mask(group for pattern, _ in merge.parts for group, _ in pattern.planned)
 
     def _best(self, budget: float) -> Merge | None:
         patterns = patterns_of(self._state, self._pool_offers)
@@ -299,7 +295,7 @@ class TypeReduction:
                 continue
             for pattern, one in swaps:
                 for node in pattern.nodes if one else ():
-                    mask = sum(1 << group.index for group, _ in pattern.planned)
+                    mask = group_mask(group for group, _ in pattern.planned)
                     if one and not self._exchange.replace(
                         [node], OfferChoice(self._pool_offers, pattern.choice.variant, one, mask)
                     ):

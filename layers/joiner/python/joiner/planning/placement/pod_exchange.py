@@ -16,7 +16,7 @@ import numpy as np
 
 from joiner import names
 from joiner.planning.model.node_offers import OfferChoice
-from joiner.planning.model.pod_groups import PodGroup, fits, sum_needs
+from joiner.planning.model.pod_groups import PodGroup, fits, group_mask, sum_needs
 from joiner.planning.placement.exhaustive_placement import Domain, RepairEffort, is_bounded
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import Layout, clear_plan, count_missing, layout_of, restore_layout
@@ -257,7 +257,7 @@ class PodExchange:
     def _shrink(self) -> None:
         """Replace each new node by the cheapest offer of its domain that holds its pods."""
         for node in list(self._state.new):
-            now, mask = node.choice, sum(1 << group.index for group in node.planned)
+            now, mask = node.choice, group_mask(node.planned)
             need = sum_needs(node.planned.items(), len(node.free))
             for choice in self._domains.get(tuple(map(node.labels.get, self._keys)), ()):
                 if now is None or choice.one.offer.price_per_hour >= now.one.offer.price_per_hour:

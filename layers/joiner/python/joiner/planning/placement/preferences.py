@@ -7,12 +7,12 @@ pending for one. Preferences are preferred node affinity, preferred pod affinity
 ScheduleAnyway.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
-from joiner.planning.model.pod_groups import PodGroup, sum_needs
+from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
@@ -117,7 +117,7 @@ class PreferenceMover:
                 same = one is own.one and variant is own.variant
                 if not same and bits >> one.index & 1 and all(map(int.__le__, need, one.free)):
                     identity = (*one.place.items(), one.model.labels.get(names.ARCH), *variant.labels.items())
-                    found.setdefault(identity, OfferChoice(own.pool_offers, variant, one, _mask(planned)))
+                    found.setdefault(identity, OfferChoice(own.pool_offers, variant, one, group_mask(planned)))
         liked = {
             identity: self._liked(planned, {**choice.one.labels, **choice.variant.labels})
             for identity, choice in found.items()
@@ -134,10 +134,3 @@ class PreferenceMover:
             )
             self._same_price[known] = list(alike)
         return self._same_price[known]
-
-
-def _mask(groups: Iterable[PodGroup]) -> int:
-    mask = 0
-    for group in groups:
-        mask |= 1 << group.index
-    return mask

@@ -74,9 +74,8 @@ class WorkloadSpreading:
             self._work += 1
             if self._gain(group, giver, taker) <= 0:
                 continue
-            if self._state.put(group, taker, 1):
+            if self._put(group, taker, 1):
                 self._take(group, giver, 1)
-                self._count(group, taker, 1)
                 return 1
             if number := self._exchange(group, giver, taker):
                 return number

@@ -5,6 +5,8 @@ open to, is in the same domain of every rule and preference, and counts no more 
 dominated offers loses nothing.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from joiner import names
@@ -36,6 +38,10 @@ class OfferFrontier:
                 key=lambda one: (one.one.offer, one.pool_offers.pool.key, sorted(one.variant.labels.items()))
             )
             self.tiers.append((weight, found[weight]))
+
+    def of_weight(self, weight: int) -> Sequence[OfferChoice]:
+        """Return the offers of the pools with one weight, the cheapest first."""
+        return next((choices for known, choices in self.tiers if known == weight), ())
 
     def by_weight(self, group: PodGroup) -> list[list[OfferChoice]]:
         """Return the choices of one group, one list for each pool weight, the highest weight first."""

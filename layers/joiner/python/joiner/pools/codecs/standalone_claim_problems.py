@@ -49,9 +49,8 @@ def find_missing_pools(claims: Iterable[NodeClaim], pools: Iterable[NodePool]) -
     present = {pool.key for pool in pools}
     for claim in claims:
         if claim.pool and claim.pool_key not in present and awaits_launch(claim):
-            label = names.PROVISIONER if claim.kind == "Machine" else names.NODEPOOL
             remedy = "there is no such pool, or it is not valid: create it, or remove the label; no budget holds for it"
-            yield InvalidManifest(claim.key, f"metadata.labels[{label}]", claim.pool, remedy, "warning")
+            yield InvalidManifest(claim.key, f"metadata.labels[{claim.pool_label}]", claim.pool, remedy, "warning")
 
 
 END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
