@@ -35,6 +35,15 @@ UNCONDITIONAL: Final = Parsed(frozenset())
 Item = dict[str, Value]
 
 
+@dataclass(frozen=True)
+class WriteCondition:
+    """The arguments of a condition, which every write may have. An argument that is not here is a TypeError."""
+
+    ConditionExpression: str = ""
+    ExpressionAttributeNames: Mapping[str, str] = field(default_factory=dict)
+    ExpressionAttributeValues: Values = field(default_factory=dict)
+
+
 @dataclass
 class Write:
     """One write that was checked: the item before it and after it, None where there is none."""
@@ -162,38 +171,21 @@ class FakeDynamoDb:
 
     # Actions: what a write would do
 
-    def _put(
-        self,
-        *,
-        TableName: str,
-        Item: Values,
-        ConditionExpression: str = "",
-        ExpressionAttributeNames: Mapping[str, str] | None = None,
-        ExpressionAttributeValues: Values | None = None,
-    ) -> Write:
+    def _put(self, *, TableName: str, Item: Values, **condition: Any) -> Write:
         self._is_ours(TableName)
         key = _key({name: value for name, value in Item.items() if name in KEY})
-        holds, _ = self._holds(key, ConditionExpression, ExpressionAttributeNames, ExpressionAttributeValues)
+        holds, _ = self._holds(key, WriteCondition(**condition))
         return Write(key, self._item(key), {name: accepted(value) for name, value in Item.items()}, holds)
 
-    def _update(
-        self,
-        *,
-        TableName: str,
-        Key: Values,
-        UpdateExpression: str,
-        ConditionExpression: str = "",
-        ExpressionAttributeNames: Mapping[str, str] | None = None,
-        ExpressionAttributeValues: Values | None = None,
-    ) -> Write:
+    def _update(self, *, TableName: str, Key: Values, UpdateExpression: str, **condition: Any) -> Write:
         self._is_ours(TableName)
         key = _key(Key)
-        names = ExpressionAttributeNames or {}
-        update = parse_update(UpdateExpression, names)
+        asked = WriteCondition(**condition)
+        update = parse_update(UpdateExpression, asked.ExpressionAttributeNames)
         changes = update.changes or {}
         if changes.keys() & {*KEY}:
             raise ValidationError("cannot update an attribute that is part of the key")
-        holds, values = self._holds(key, ConditionExpression, names, ExpressionAttributeValues, update)
+        holds, values = self._holds(key, asked, update)
         before = self._item(key)
         if not holds:
             return Write(key, before, before, holds)
@@ -206,18 +198,10 @@ class FakeDynamoDb:
                 after[name] = value
         return Write(key, before, after, holds)
 
-    def _deletion(
-        self,
-        *,
-        TableName: str,
-        Key: Values,
-        ConditionExpression: str = "",
-        ExpressionAttributeNames: Mapping[str, str] | None = None,
-        ExpressionAttributeValues: Values | None = None,
-    ) -> Write:
+    def _deletion(self, *, TableName: str, Key: Values, **condition: Any) -> Write:
         self._is_ours(TableName)
         key = _key(Key)
-        holds, _ = self._holds(key, ConditionExpression, ExpressionAttributeNames, ExpressionAttributeValues)
+        holds, _ = self._holds(key, WriteCondition(**condition))
         return Write(key, self._item(key), None, holds)
 
     def _condition_check(self, **asked: Any) -> Write:
@@ -225,16 +209,12 @@ class FakeDynamoDb:
         return Write(write.key, write.before, write.before, write.holds)
 
     def _holds(
-        self,
-        key: tuple[str, str],
-        expression: str,
-        names: Mapping[str, str] | None,
-        values: Values | None,
-        update: Parsed = UNCONDITIONAL,
+        self, key: tuple[str, str], asked: WriteCondition, update: Parsed = UNCONDITIONAL
     ) -> tuple[bool, Values]:
         """Return whether the condition of a write is true, and the values of its request."""
-        condition = parse_condition(expression, names or {}) if expression else UNCONDITIONAL
-        known = _values(values or {}, names or {}, condition, update)
+        expression, names = asked.ConditionExpression, asked.ExpressionAttributeNames
+        condition = parse_condition(expression, names) if expression else UNCONDITIONAL
+        known = _values(asked.ExpressionAttributeValues, names, condition, update)
         return condition.condition(self._item(key) or {}, known), known
 
     # The table
