@@ -35,6 +35,8 @@ DECLARED: Final = (
     "/apis/karpenter.k8s.aws/v1/ec2nodeclasses",
     "/apis/karpenter.k8s.aws/v1alpha1/awsnodetemplates",
 )
+TAGS_OF_A_CLAIM: Final = ("karpenter.sh/nodeclaim", "Name")
+"""Tags that an instance gets after its launch."""
 SETTLING: Final = 5.0  # seconds
 T = TypeVar("T")
 
@@ -342,3 +344,17 @@ def claims_begun(actor: Actor, retirement: str) -> set[str]:
     )
     answers = [json.loads(each["output"]) for each in left if each["name"] == "Begin retirement"]
     return {str(entry["claim"]) for answer in answers for wave in answer["waves"] for entry in wave}
+
+
+def launch_without_claim(ec2: Any, like: Mapping[str, Any]) -> str:
+    """Launch an instance with the tags of one of Joiner's, but for the name of its claim; return its id."""
+    tags = [tag for tag in like["Tags"] if not tag["Key"].startswith("aws:") and tag["Key"] not in TAGS_OF_A_CLAIM]
+    launched = ec2.run_instances(
+        ImageId=like["ImageId"],
+        InstanceType="t3.micro",
+        SubnetId=like["SubnetId"],
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+    )
+    return str(launched["Instances"][0]["InstanceId"])

@@ -16,7 +16,7 @@ import pytest
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances, until
 from joiner_local.demo.execution_listing import execution, executions
-from tests.e2e.stack_actions import Actor, claims_begun
+from tests.e2e.stack_actions import Actor, claims_begun, launch_without_claim
 from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, NEVER_DISRUPTED, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
@@ -202,20 +202,7 @@ def orphan_instance(made: Aftermath) -> str:
     """Launch an instance with Joiner's tags and without a claim."""
     ec2 = made.actor.world.client("ec2")
     like = next(each for each in instances(ec2, alive=True) if each["InstanceId"] == made.instance("deleted"))
-    tags = [
-        tag
-        for tag in like["Tags"]
-        if not tag["Key"].startswith("aws:") and tag["Key"] not in ("karpenter.sh/nodeclaim", "Name")
-    ]
-    asked = {
-        "ImageId": like["ImageId"],
-        "InstanceType": "t3.micro",
-        "SubnetId": like["SubnetId"],
-        "MinCount": 1,
-        "MaxCount": 1,
-    }
-    made_now = ec2.run_instances(**asked, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
-    return str(made_now["Instances"][0]["InstanceId"])
+    return launch_without_claim(ec2, like)
 
 
 def orphan_claim(made: Aftermath) -> None:

@@ -24,7 +24,7 @@ from tests.e2e.crash.fault_scenarios import (
     FaultScenario,
 )
 from tests.e2e.crash.starting_clusters import STAGES
-from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_actions import TAGS_OF_A_CLAIM, Actor, launch_without_claim
 from tests.e2e.stack_invariants import CLAIM_PATHS
 from tests.e2e.stack_manifests import deployment
 
@@ -54,8 +54,6 @@ ANSWERED: Final = {"kind": {"S": "ANSWERED"}, "id": {"S": "pods"}}
 DAY_SECONDS: Final = 86_400
 
 LAUNCH_TAG: Final = "joiner.dev/launch"
-NAMES: Final = ("karpenter.sh/nodeclaim", "Name")
-"""Tags that an instance gets after its launch."""
 
 
 def pod(name: str, cpu: str, instance_type: str) -> Object:
@@ -152,16 +150,7 @@ class Troubles:
         ec2 = self.actor.world.client("ec2")
         ours = [each for each in instances(ec2) if any(tag["Key"] == LAUNCH_TAG for tag in each.get("Tags", []))]
         like = max(ours, key=lambda each: each["LaunchTime"])
-        tags = [tag for tag in like["Tags"] if not tag["Key"].startswith("aws:") and tag["Key"] not in NAMES]
-        asked = {
-            "ImageId": like["ImageId"],
-            "InstanceType": "t3.micro",
-            "SubnetId": like["SubnetId"],
-            "MinCount": 1,
-            "MaxCount": 1,
-        }
-        made = ec2.run_instances(**asked, TagSpecifications=[{"ResourceType": "instance", "Tags": tags}])
-        self.strangers |= {each["InstanceId"] for each in made["Instances"]}
+        self.strangers.add(launch_without_claim(ec2, like))
 
     def _let_nodes_fail(self) -> None:
         """One node is unhealthy, the status checks of another one's instance fail, and the third's is to be stopped."""
@@ -194,10 +183,12 @@ class Troubles:
         alive = sorted(
             each["InstanceId"]
             for each in self.actor.instances()
-            if any(tag["Key"] in NAMES for tag in each.get("Tags", []))
+            if any(tag["Key"] in TAGS_OF_A_CLAIM for tag in each.get("Tags", []))
         )
         if alive:
-            self.actor.world.client("ec2").delete_tags(Resources=alive[:1], Tags=[{"Key": each} for each in NAMES])
+            self.actor.world.client("ec2").delete_tags(
+                Resources=alive[:1], Tags=[{"Key": each} for each in TAGS_OF_A_CLAIM]
+            )
 
     def _strip_a_claim(self) -> None:
         """A claim loses its finalizers, and thereby goes although its node is there."""
