@@ -239,7 +239,8 @@ def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
 
     def record(machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
         first = event["round"] == 1 and event.get("pass") == 1
-        recorded.set()
+        if event.get("pass") == 2:
+            recorded.set()
         return {**recording(machines, event), "launched": 0, "short": int(first), "again": first, "waiting": 0}
 
     machines = account.machines(record_node_claims=[NINE_GROUPS], launch_instances=[launch], record_launches=[record])
@@ -248,7 +249,7 @@ def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
     ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED"
-    assert machines.calls["record_launches"][0]["pass"] == 1  # the launches end with it, or before another record
+    assert [each.get("pass") for each in machines.calls["record_launches"]][:3] in ([1, 2, None], [1, 2, 3])
     assert [each["round"] for each in machines.calls["plan_capacity"]] == [1, 2]
     assert json.loads(ended["output"])["short"] == 1
 
