@@ -32,6 +32,10 @@ FUNCTION_TIMEOUT_MARGIN: Final = 10
 task would leave the function running."""
 
 RETRY_LAMBDA_SERVICE: Final = Retry(LAMBDA_SERVICE_ERRORS, attempts=6)
+RETRY_API_SERVER: Final = Retry(["Unreachable", "TooManyRequests"], attempts=4, interval=2)
+"""For a cluster's API server that does not answer, or is too busy (`joiner.adapters.kube_errors`). EKS replaces its
+servers in upgrades and when they grow. Longer than for other errors: a quarter of a minute on average, because of the
+jitter. After a longer outage the next sweep starts again."""
 RETRY_FUNCTION_FAILURE: Final = Retry(["States.TaskFailed", "States.Timeout"], attempts=2, interval=2)
 """For errors that a function raises, and for a sandbox that crashed: the cause may be temporary."""
 
@@ -123,7 +127,7 @@ class ServiceIntegrations:
             next=next,
             assign=assign,
             output=jsonata("$states.result.Payload"),
-            retry=(*retry, RETRY_LAMBDA_SERVICE, RETRY_FUNCTION_FAILURE),
+            retry=(*retry, RETRY_LAMBDA_SERVICE, RETRY_API_SERVER, RETRY_FUNCTION_FAILURE),
             catch=catch,
         ).render()
 

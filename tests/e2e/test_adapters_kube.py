@@ -117,8 +117,10 @@ def test_a_list_holds_every_page(administrator: Kube, many_events: str) -> None:
 
 def discard_old_versions(stack: LocalStack, kube: KubeApi) -> None:
     """Discard every older version, as etcd's compaction does every five minutes. The API server is restarted, because
-    it serves continue tokens from its cache as well.
+    it serves continue tokens from its cache as well. The app may be deployed already, and pods of earlier tests ring:
+    the restart waits for its executions, so that none of them depends on the time of a restart.
     """
+    until(lambda: not stack.knob("running-executions")["executions"], what="every execution ended", limit=90)
     newest = kube.create(CONFIG_MAPS, {"metadata": {"name": fresh("newest")}})
     body = {"revision": newest["metadata"]["resourceVersion"], "physical": True}
     answer = urllib3.request("POST", f"{stack.known.etcd}/v3/kv/compaction", json=body, timeout=10)

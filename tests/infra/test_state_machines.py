@@ -12,6 +12,7 @@ from infra.launch_states import AWAIT_NODES_EXPRESSION
 from infra.scale_up_expressions import SUMMARY
 from infra.service_integrations import CLUSTER_FIELDS
 from infra.state_machine_limits import LEASE_SECONDS, MAX_DUE_WAIT_SECONDS
+from joiner.adapters.kube_errors import TooManyRequests, Unreachable
 from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import States, Synthesis, flat, graphs
 
@@ -129,6 +130,26 @@ def test_errors_of_lambda_itself_are_retried_throttling_included(machines: Mappi
     assert len(calls) == 20 + 8 + 12  # those of SCALE UP and SWEEP, of RETIRE twice, and of DISRUPT
     for state in calls:
         assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
+
+
+def test_functions_are_called_again_for_a_quarter_of_a_minute_while_the_api_server_is_away(
+    machines: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Errors have the names of the classes that functions raise. Full jitter halves each interval on average."""
+    away = {Unreachable.__name__, TooManyRequests.__name__}
+    for machine in machines.values():
+        for graph in graphs(machine):
+            for name, state in graph["States"].items():
+                if str(state.get("Resource", "")).endswith(":lambda:invoke") and name != WARM_UP_STATE:
+                    retriers = state["Retry"]
+                    first = next(each for each in retriers if {*each["ErrorEquals"]} & {*away, "States.TaskFailed"})
+                    intervals = (
+                        first["IntervalSeconds"] * first["BackoffRate"] ** attempt
+                        for attempt in range(first["MaxAttempts"])
+                    )
+                    expected = sum(min(each, first["MaxDelaySeconds"]) / 2 for each in intervals)
+                    assert {*first["ErrorEquals"]} == away, name
+                    assert expected >= 15, name
 
 
 def test_a_lost_lease_is_no_failure_and_is_not_retried(scale_up: States) -> None:
