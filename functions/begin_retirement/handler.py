@@ -44,6 +44,7 @@ from joiner.lifecycle.retirement import (
     with_deadline,
 )
 from joiner.lifecycle.retirement_candidates import RetirementCandidate, RetirementRules
+from joiner.lifecycle.retirement_waves import describe_claims_over_limit, split_into_waves
 from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
 from joiner.reporting import retirement_events
@@ -52,10 +53,6 @@ from joiner.reporting.events import Event
 logger = Logger()
 
 NO_TIME: Final = "no time was left; the sweep asks again"
-
-WAVE: Final = 20
-"""Nodes that one function drains at the same time. Empty nodes need few calls and are one wave, which saves state
-transitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +185,7 @@ class RetirementStart:
             instance=retiring.instance,
             reason=str(request.reason),
         )
-        reported = _events(claim, node, request.reason, noted.launch_failure, failure)
+        reported = retirement_events.report_beginning(claim, node, request.reason, noted.launch_failure, failure)
         counts = claim is not None and failure is not None and not failure.repeated
         boot_failure = (claim, failure.reason) if counts and claim is not None and failure is not None else None
         return BegunRetirement(retiring, moving, (*reported, *refusals), boot_failure)
@@ -286,7 +283,7 @@ def _answer(
 ) -> dict[str, Any]:
     return {
         "refused": refused,
-        "waves": _waves(begun),
+        "waves": [[one.to_json() for one in wave] for wave in split_into_waves([one.retiring for one in begun])],
         "begun": len(begun),
         "moving": sum(one.moving for one in begun),
         "later": sum(one.why == STILL_LAUNCHED for one in skipped),
@@ -295,35 +292,12 @@ def _answer(
     }
 
 
-def _events(
-    claim: NodeClaim | None,
-    node: Node | None,
-    reason: RetirementReason,
-    launch_failure: str,
-    boot_failure: BootFailure | None,
-) -> list[Event]:
-    if claim is None:
-        return []
-    events = retirement_events.report_retirement(claim, node, reason)
-    if launch_failure:
-        return events + retirement_events.report_ended_at_launch(claim, launch_failure)
-    return events + ([retirement_events.report_boot_failure(claim, boot_failure)] if boot_failure else [])
-
-
-def _waves(begun: Sequence[BegunRetirement]) -> list[list[dict[str, Any]]]:
-    """Return the entries in waves; empty nodes are one wave, because they need few calls each."""
-    empty = all(one.retiring.reason is RetirementReason.EMPTY for one in begun)
-    entries, size = [one.retiring.to_json() for one in begun], RETIRED_AT_ONCE if empty else WAVE
-    return [entries[start : start + size] for start in range(0, len(entries), size)]
-
-
 def _report_over_limit(requests: Sequence[RetirementRequest]) -> list[dict[str, str]]:
     """Return one entry that counts the claims above the limit of one execution; the next sweep finds them again."""
     if not requests:
         return []
     logger.warning("more claims than one execution retires", left=len(requests), first=requests[0].claim)
-    why = f"{len(requests)} claims are more than one execution retires ({RETIRED_AT_ONCE}): the next one takes them"
-    return [SkippedClaim(requests[0].claim, why).to_json()]
+    return [SkippedClaim(requests[0].claim, describe_claims_over_limit(len(requests))).to_json()]
 
 
 def _launched(claim: NodeClaim | None) -> int:

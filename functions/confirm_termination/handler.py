@@ -11,8 +11,8 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment
 from joiner.adapters.ec2_client import Ec2
-from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.instance_termination import judge_after_termination
 from joiner.lifecycle.retirement import RetirementStage, RetiringClaim
 
 logger = Logger()
@@ -30,23 +30,10 @@ class TerminationConfirmation:
         terminating = [one for one in entries if one.stage is RetirementStage.TERMINATING]
         self._retirements.see((one.claim for one in terminating), owner, int(now.timestamp()))
         shown = self._ec2.find_by_id(one.instance for one in terminating)
-        done = {one.claim: _judged(one, shown.get(one.instance), now) for one in terminating}
+        done = {one.claim: judge_after_termination(one, shown.get(one.instance), now) for one in terminating}
         gone = [one.instance for one in done.values() if one.stage is RetirementStage.TERMINATED]
         logger.info("confirmed termination", gone=gone, terminating=len(done) - len(gone))
         return {"claims": [done.get(one.claim, one).to_json() for one in entries], "gone": len(gone)}
-
-
-def _judged(one: RetiringClaim, instance: Instance | None, now: datetime) -> RetiringClaim:
-    """Return the claim's stage. An instance that still runs is terminated again: the first call was lost, or it was
-    restarted.
-    """
-    if instance is None:
-        stage = RetirementStage.TERMINATED if one.unknown_is_gone(now) else RetirementStage.TERMINATING
-        return one.at(stage, f"EC2 knows no instance {one.instance}")
-    if instance.state == "terminated":
-        return one.at(RetirementStage.TERMINATED)
-    stage = RetirementStage.DRAINED if instance.alive else RetirementStage.TERMINATING
-    return one.at(stage, f"instance {one.instance} is {instance.state}")
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -153,13 +153,8 @@ def _allowed(node: Node, act: Callable[[], object]) -> bool:
 
 
 def _belongs(node: Mapping[str, Any], one: RetiringClaim) -> bool:
-    """Return whether the node belongs to the instance; without an instance, whether it has the claim's name and no
-    instance.
-    """
     provider_id = str((node.get("spec") or {}).get("providerID") or "")
-    if one.instance:
-        return provider_id.rpartition("/")[2] == one.instance
-    return bool(one.node) and node["metadata"]["name"] == one.node
+    return one.is_its_node(provider_id, str(node["metadata"]["name"]))
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -30,7 +30,7 @@ from joiner.cluster import InvalidField, Node, Pod
 from joiner.disruption.disruption_candidates import workload_of
 from joiner.disruption.mark_objections import find_objection_to_mark
 from joiner.disruption.proposal import DisruptionAction
-from joiner.lifecycle.disruption_progress import REPLACEMENT_SECONDS, as_disrupted, mark_patch
+from joiner.lifecycle.disruption_progress import REPLACEMENT_SECONDS, as_disrupted, find_unplaced_pod, mark_patch
 from joiner.lifecycle.emptiness import holds_node
 from joiner.lifecycle.retirement import untaint_patch
 from joiner.planning import Plan
@@ -170,15 +170,9 @@ class NodeMarking:
 
     def _landed(self, action: DisruptionAction, names: Sequence[str]) -> str:
         """Return which pod has no place in the plan because it was bound to a node before the taint."""
-        for name, manifests in list_pods_on(self._kube, names).items():
-            for manifest in manifests:
-                try:
-                    pod = Pod.from_kube(manifest)
-                except InvalidField as invalid:
-                    return f"a pod on node {name} cannot be read: {invalid}"
-                if holds_node(pod) and pod.key not in action.moves:
-                    return f"pod {pod.key} was bound to node {name} meanwhile"
-        return ""
+        listed = list_pods_on(self._kube, names).items()
+        found = (find_unplaced_pod(name, manifests, action.moves) for name, manifests in listed)
+        return next(filter(None, found), "")
 
     def _untaint(self, node: Node) -> None:
         if (now := get_same_node(self._kube, node)) is not None:

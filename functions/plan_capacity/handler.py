@@ -20,9 +20,10 @@ from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.lifecycle.buffer_planning import BUFFER_KEYS
-from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, replicas_key
+from joiner.lifecycle.planning_back_off import back_off_after_plan, find_pools_short_of_nodes
 from joiner.planning import Ceilings, Plan, Planner, PlanPolicies, PlanTolerances, Snapshot
 from joiner.planning.inputs.claim_pools import with_claim_pools
+from joiner.planning.output.unplanned_classes import find_hopeless_classes, find_moving_classes
 from joiner.planning.plan_policies import DEFAULT_POLICIES, DEFAULT_TOLERANCES
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.shortage_remedies import add_remedies
@@ -90,37 +91,14 @@ class CapacityPlanning:
         These are pods that stay pending, and pods that must leave their nodes and fit on other nodes. Each plan is
         for all CapacityBuffers: nodes that are launched for them change their description.
         """
-        class_of = {pod.key: pod.class_key for pod in world.pods}
-        waiting = {class_of[pending.pod] for pending in made.pending}
-        hopeless = waiting - {
-            class_of[pending.pod] for pending in made.pending if any(each.passing for each in pending.reasons)
-        }
         before, asked = self._answers.all(), documents.get_pending_classes(self._store, snapshot)
-        hopeless |= _will_move(made, world) | _short_of_replicas(made, world, asked) | set(BUFFER_KEYS)
+        short = find_pools_short_of_nodes(
+            asked, (pool.key for pool in world.pools), Counter(node.pool for node in made.nodes)
+        )
+        hopeless = find_hopeless_classes(made, world) | find_moving_classes(made, world) | short | set(BUFFER_KEYS)
         after = back_off_after_plan(asked, hopeless, before, at)
         if after != before:
             self._answers.put(after, at)
-
-
-def _will_move(made: Plan, world: Snapshot) -> set[str]:
-    """Return the classes whose pods all run on nodes that they must leave, and fit on existing nodes.
-
-    A pending pod is not recorded: the scheduler may use its place for another pod, and then it needs a node at once. An
-    evicted pod is replaced by a new pod, which counts as new.
-    """
-    fitting = {key for node in made.existing for key in node.pods}
-    wanted = fitting.union(*(node.pods for node in made.nodes), (pending.pod for pending in made.pending))
-    pods = [pod for pod in world.pods if pod.key in wanted]
-    return {pod.class_key for pod in pods} - {
-        pod.class_key for pod in pods if not pod.node_name or pod.key not in fitting
-    }
-
-
-def _short_of_replicas(made: Plan, world: Snapshot, asked: Mapping[str, PendingPodClass]) -> set[str]:
-    """Return the keys of the static pools for which the plan has fewer nodes than they lack."""
-    planned = Counter(replicas_key(node.pool) for node in made.nodes)
-    static = {replicas_key(pool.key) for pool in world.pools}
-    return {key for key, one in asked.items() if key in static and planned[key] < one.pods}
 
 
 def summarize_plan(made: Plan) -> dict[str, Any]:

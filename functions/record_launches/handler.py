@@ -4,7 +4,7 @@ The function works from the ledger, so it also records launches of an execution 
 A launch counts as recorded only when all its claims have their result.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 from typing import Any, Final
@@ -18,7 +18,6 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import Assignment
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
@@ -27,7 +26,7 @@ from joiner.adapters.store import Store
 from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.failed_claims import may_register_late
 from joiner.lifecycle.node_deadlines import WATCHED_FOR
-from joiner.lifecycle.planning_back_off import replicas_key
+from joiner.lifecycle.planning_back_off import keys_of_refused_claims
 from joiner.lifecycle.pool_usage import usage_patches
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
@@ -64,7 +63,7 @@ class LaunchRecording:
         `part` is the name under which the events are stored. Raises LeaseLost if another execution holds the lease now.
         """
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        assigned = self._ledger.assignments()  # the assignments of forgotten claims are deleted
+        assigned = {claim: each.classes for claim, each in self._ledger.assignments().items()}  # some are deleted below
         launches = [launch for launch in self._ledger.unrecorded_launches() if not launch.unreadable]
         claims = list_claims(self._kube).claims
         world = self._read_pools(task)
@@ -81,7 +80,7 @@ class LaunchRecording:
         standing = [recorded.get(claim.name, claim) for claim in claims if claim.name not in forgotten]
         waiting = self._await(task, standing, now)
         in_vain = {name for result in results if result.failed for name in result.forgotten}
-        if classes := _classes_in_vain(in_vain, assigned, claims):
+        if classes := keys_of_refused_claims(claims, in_vain, assigned):
             self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
         for result in results:  # last: until a wave awaits its nodes, the sweep must still see the launch
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))
@@ -152,15 +151,6 @@ class LaunchRecording:
         for (_, name, _), answer in call_each(patches, write, KubeError):
             if isinstance(answer, KubeError):
                 logger.warning("a pool's status could not be written", nodepool=name, reason=str(answer))
-
-
-def _classes_in_vain(
-    in_vain: Collection[str], assigned: Mapping[str, Assignment], claims: Sequence[NodeClaim]
-) -> set[str]:
-    """Return the keys of the pod classes, the missing replicas and the standalone claims whose launch was refused."""
-    classes = {key for name in in_vain if name in assigned for key in assigned[name].classes}
-    refused = [claim for claim in claims if claim.name in in_vain]
-    return classes | {replicas_key(key) for claim in refused for key in (claim.pool_key, claim.key)}
 
 
 def limit_names(names: Sequence[str], most: int) -> list[str]:

@@ -38,16 +38,16 @@ from joiner.catalogue import (
 )
 from joiner.catalogue.interruption_history import interruption_rates, price_interruptions
 from joiner.catalogue.observed_memory import valid_memory
+from joiner.catalogue.price_lists import PriceLists, choose_spot_prices, find_zone_prices
 from joiner.catalogue.reserved_instances_and_savings_plans import (
     NOTHING_OWNED,
     DeclaredCommitments,
     combine_commitments,
     commitments_of_settings,
 )
-from joiner.names import SPOT, zone_location
+from joiner.names import zone_location
 
 logger = Logger()
-PriceLists = Mapping[str, Mapping[str, float]]
 NO_COMMITMENTS: Final[DeclaredCommitments] = ((), ())
 
 
@@ -133,7 +133,7 @@ class CatalogueRefresh:
             instance_type_from_ec2(
                 info,
                 zones[name],
-                prices := _prices_by_zone(name, zones[name], on_demand),
+                prices := find_zone_prices(name, zones[name], on_demand),
                 prices if spot is None else spot.get(name),
                 estimate=self._estimate,
                 observed_memory=memory.get(name),
@@ -166,17 +166,12 @@ class CatalogueRefresh:
             )
         return {"": table.prices}, f"published on {table.published}"
 
-    def _spot(self, former: Catalogue | None, now: datetime) -> tuple[Mapping[str, Mapping[str, float]] | None, str]:
+    def _spot(self, former: Catalogue | None, now: datetime) -> tuple[PriceLists | None, str]:
         """Return the spot prices by type and zone, and their source; None if EC2 has never returned any."""
-        if found := spot_prices(self._client, now):
-            return found, "EC2"
-        logger.warning("EC2 returned no spot price")
-        kept = {
-            name: prices
-            for name, each in (former.types if former else {}).items()
-            if (prices := {one.zone: one.price_per_hour for one in each.offerings if one.capacity_type == SPOT})
-        }
-        return (kept, "the last catalogue") if kept else (None, "on-demand prices")
+        found = spot_prices(self._client, now)
+        if not found:
+            logger.warning("EC2 returned no spot price")
+        return choose_spot_prices(found, former)
 
     def _zones(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -185,13 +180,6 @@ class CatalogueRefresh:
         ):
             found.setdefault(offering["InstanceType"], []).append(offering["Location"])
         return found
-
-
-def _prices_by_zone(name: str, zones: Iterable[str], on_demand: PriceLists) -> dict[str, float]:
-    """Return the on-demand prices of a type by zone. A Local Zone whose group has no price list has the prices of the
-    region."""
-    lists = ((zone, on_demand.get(zone_location(zone)) or on_demand[""]) for zone in zones)
-    return {zone: prices[name] for zone, prices in lists if name in prices}
 
 
 @logger.inject_lambda_context(clear_state=True)

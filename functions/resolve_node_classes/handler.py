@@ -18,7 +18,6 @@ from joiner.adapters.ec2_client import Ec2, Parameters
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import BackOff
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
@@ -29,12 +28,13 @@ from joiner.launching import (
     NodeClassPolicy,
     build_queries,
     query_parameter_images,
+    refuse_after_lookup,
     resolve_node_class,
 )
 from joiner.launching.placement_group_matching import CLUSTER
-from joiner.lifecycle.immediate_terminations import back_off_id_of_class, describe_back_off
+from joiner.lifecycle.immediate_terminations import hold_class_back
 from joiner.planning.inputs.claim_pools import with_claim_pools
-from joiner.pools import NodeClass, NodeClassProblem, ResolvedNodeClass
+from joiner.pools import NodeClass, ResolvedNodeClass
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
@@ -84,7 +84,7 @@ class NodeClassResolver:
         waits = self._ledger.back_offs(int(now.timestamp()))
 
         def resolve(node_class: NodeClass) -> ResolvedNodeClass:
-            return apply_back_offs(self._resolve(node_class, task.cluster, ceilings, defaults, now), waits)
+            return hold_class_back(self._resolve(node_class, task.cluster, ceilings, defaults, now), waits)
 
         resolved = [*map(resolve, wanted), *self._resolve_others(others, resolve)]
         for each in resolved:
@@ -142,11 +142,7 @@ class NodeClassResolver:
         except (NoAnswer, Ec2Throttled):
             raise
         except Ec2Error as refusal:
-            nothing = ResolvedNodeClass(node_class.name, node_class.kind, generation=node_class.generation)
-            remedy = "put the class right, or allow the role of resolve_node_classes what it lacks"
-            return nothing.with_problems(
-                [NodeClassProblem("ValidationSucceeded", "LookupFailed", f"{refusal}: {remedy}")]
-            )
+            return refuse_after_lookup(node_class, str(refusal))
 
     def _look_up(
         self, node_class: NodeClass, cluster: ClusterFacts, ceilings: NodeClassPolicy, now: datetime
@@ -190,15 +186,6 @@ class NodeClassResolver:
         """
         ids = sorted(set(images))
         return self._ec2.images([{"Name": "image-id", "Values": ids}]) if ids else []
-
-
-def apply_back_offs(resolved: ResolvedNodeClass, waits: Mapping[str, BackOff]) -> ResolvedNodeClass:
-    """Return the class, not ready while it is held back because its instances ended at their launch."""
-    wait = waits.get(back_off_id_of_class(resolved.name, legacy=resolved.kind != "EC2NodeClass"))
-    if wait is None:
-        return resolved
-    message = describe_back_off(wait.tries, wait.until, wait.reason)
-    return resolved.with_problems([NodeClassProblem("ValidationSucceeded", "InstancesEndAtLaunch", message)])
 
 
 @returns_at_warm_up

@@ -34,7 +34,7 @@ from joiner.lifecycle.disruption_progress import (
     judge_disruption,
     retirement_reason,
 )
-from joiner.lifecycle.retirement import RETIRED_AT_ONCE, untaint_patch
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementRequest, untaint_patch
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 from joiner.reporting import disruption_events
@@ -154,8 +154,7 @@ def _events_of_failure(
 
 
 def _request(record: DisruptionRecord, claim: NodeClaim) -> dict[str, Any]:
-    reason = str(retirement_reason(record.reason))
-    return {"claim": claim.name, "reason": reason, "instance": claim.instance_id, "notBefore": 0}
+    return RetirementRequest(claim.name, retirement_reason(record.reason), claim.instance_id).to_json()
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -19,7 +19,7 @@ from functions.survey_cluster.survey_document import build_survey_document
 from functions.survey_cluster.survey_reports import SurveyReports
 from joiner.adapters import documents, environment, metrics, sweep_documents
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
-from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster, Lists
+from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
@@ -41,10 +41,13 @@ from joiner.disruption.survey_digest import digest_for_disruption, is_replaced_a
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.buffer_planning import digest_buffers
 from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement
+from joiner.lifecycle.checks.cluster_survey import find_obscured_nodes
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
 from joiner.lifecycle.copied_claims import find_copied_claims, read_as_claims_of_users
 from joiner.lifecycle.due_retirements import choose_retirements
+from joiner.lifecycle.emptiness import compute_request_end
 from joiner.lifecycle.other_autoscalers import refusal_reason
+from joiner.lifecycle.retirement import RetirementReason
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
@@ -63,7 +66,6 @@ Manifest = Mapping[str, Any]
 ITS_KINDS: Final = frozenset(
     {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
-BEGUN_WITHIN: Final = 30  # seconds; a requested retirement begins within this time or never
 
 
 class ClusterSurveying:
@@ -135,8 +137,10 @@ class ClusterSurveying:
             "refused": "",
             **{name: len(found) for name, found in findings.items()},
             "unreadable": len(unreadable),
-            "retire": [_request(each) for each in due],
-            "emptyLater": count_waiting_claims(survey, {each.claim.name for each in due if each.reason == "empty"}),
+            "retire": [each.request.to_json() for each in due],
+            "emptyLater": count_waiting_claims(
+                survey, {each.claim.name for each in due if each.reason is RetirementReason.EMPTY}
+            ),
             "disruption": self._disruption(survey, len(under_way)),
             "drift": self._drift(survey, task),
             "survey": documents.put_survey(self._store, task, build_survey_document(survey, survey.lists["nodes"])),
@@ -172,7 +176,7 @@ class ClusterSurveying:
             launching=frozenset(claim for launch in launches for claim in launch.claims),
             watches={wave.name: (wave.seen_at, wave.claims) for wave in waves},
             assignments=assignments,
-            obscured=_obscured(lists, snapshot),
+            obscured=find_obscured_nodes(lists["pods"], snapshot.pods),
             disrupting=frozenset(disrupting),
             lease=lease.number if planning else lease.number + 1,  # no execution launches the written claims
             planning=planning,
@@ -263,7 +267,7 @@ class ClusterSurveying:
         found = [due for check in RETIREMENTS for due in check.find(survey)]
         owned = {claim for claim, retirement in self._retirements.all().items() if retirement.owner} if found else set()
         chosen = choose_retirements(found, owned)
-        empty = [due for due in chosen if due.reason == "empty"]
+        empty = [due for due in chosen if due.reason is RetirementReason.EMPTY]
         asked, left = call_each_in_time(
             empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left
         )
@@ -273,29 +277,7 @@ class ClusterSurveying:
         return [due for due in chosen if due.claim.name not in postponed]
 
     def _ask(self, due: DueRetirement, at: int, by: str) -> None:
-        self._emptiness.ask(due.claim.name, max(due.not_before, at) + BEGUN_WITHIN, by=by)
-
-
-def _request(due: DueRetirement) -> dict[str, Any]:
-    return {
-        "claim": due.claim.name,
-        "reason": due.reason,
-        "instance": due.claim.instance_id,
-        "notBefore": due.not_before,
-    }
-
-
-def _obscured(lists: Lists, snapshot: Snapshot) -> frozenset[str]:
-    """Return the names of nodes that run a pod that cannot be read: such a node may not count as empty."""
-    if len(snapshot.pods) == len(lists["pods"]):
-        return frozenset()
-    read = {(pod.namespace, pod.name) for pod in snapshot.pods}
-    raw = ((each["metadata"], each.get("spec") or {}) for each in lists["pods"])
-    return frozenset(
-        str(spec["nodeName"])
-        for meta, spec in raw
-        if spec.get("nodeName") and (meta.get("namespace"), meta["name"]) not in read
-    )
+        self._emptiness.ask(due.claim.name, compute_request_end(due.not_before, at), by=by)
 
 
 @logger.inject_lambda_context(clear_state=True)

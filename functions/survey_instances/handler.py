@@ -38,9 +38,16 @@ from joiner.disruption.drift import ObservedInstance
 from joiner.item_keys import RETIREMENT
 from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, SeenClaim, SeenInstance
 from joiner.lifecycle.orphans import OrphanVerdict, judge_orphans
-from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason
-from joiner.lifecycle.retirement_back_off import back_off_seconds, may_back_off
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, RetirementRequest
+from joiner.lifecycle.unowned_retirements import (
+    choose_requests,
+    find_abandoned_retirements,
+    find_claims_backing_off,
+    find_unknown_losses,
+    list_begun_retirements,
+)
 from joiner.names import ACTING, DRAINING, STOPS_EVERYTHING
+from joiner.reporting.instance_survey_reasons import describe_instance_survey
 
 logger = Logger()
 
@@ -49,9 +56,6 @@ COLLECTED_AT_ONCE: Final = 250  # instances of one collection; the next sweep co
 NAMING: Final = timedelta(seconds=5)
 """Time for tagging instances in one survey, and for reading console outputs; a call that is pending at the end is the
 last one."""
-
-Asked = Mapping[str, Any]
-"""``{"claim", "reason", "instance", "notBefore"}``: a claim to retire, as passed between states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,9 @@ class InstanceSurveying:
         self._optional = optional
         self._apart = apart
 
-    def answer(self, task: Task, key: str, asked: Sequence[Asked], *, drift: bool = False) -> dict[str, Any]:
+    def answer(
+        self, task: Task, key: str, asked: Sequence[RetirementRequest], *, drift: bool = False
+    ) -> dict[str, Any]:
         """Return what was taken from stopped executions, ``retire``, ``garbage``, ``rebuild``, ``refused`` and
         ``reasons``.
 
@@ -121,16 +127,16 @@ class InstanceSurveying:
         switch = self._switch()
         acting = switch not in STOPS_EVERYTHING
         troubles = self._health.record(seen.claims, self._clock(), acting=acting)
-        draining = seen.claims if switch == DRAINING else []  # all nodes leave while Joiner is uninstalled
-        uninstalled = [_request(each.name, RetirementReason.UNINSTALLED, each.instance) for each in draining]
-        requests = [*asked, *(_request(case.claim, case.reason, case.instance) for case in verdict.retire)]
-        retire, freed = self._retire(seen.claims, instances, uninstalled, requests)
+        retire, freed = self._retire(
+            seen.claims, instances, [*asked, *_of_orphans(verdict)], leaving=switch == DRAINING
+        )
         unreadable = self._unreadable()
         if acting:  # last: names are for people, and a slow EC2 must not stop the decisions
             self._name(found.values(), seen)
             troubles = [*troubles, *self._keep_consoles(retire[:RETIRED_AT_ONCE], seen)]
         described, unstored = self._describe(task, found.values()) if drift else ("", [])
-        reasons = [*unreadable, *troubles, *unstored, *_reasons(broken, dead, opened, freed, verdict)]
+        launches = {launch.id: launch.closed for launch in opened}
+        findings = describe_instance_survey(verdict, lease_holder=broken, waves=dead, launches=launches, freed=freed)
         return {
             "instances": len(instances),
             "described": described,
@@ -139,37 +145,52 @@ class InstanceSurveying:
             "disrupting": self._is_disrupting(),
             "openLaunches": len(opened),
             "endedRetirements": len(freed),
-            "retire": retire[:RETIRED_AT_ONCE],
+            "retire": [each.to_json() for each in retire[:RETIRED_AT_ONCE]],
             "garbage": [case.instance for case in verdict.collect][:COLLECTED_AT_ONCE],
             "rebuild": [
                 {"instance": case.instance, "node": case.node, "claim": case.claim} for case in verdict.rebuild
             ],
             "refused": verdict.refused,
             "unreadable": len(unreadable),
-            "reasons": shortened(reasons),
+            "reasons": shortened([*unreadable, *troubles, *unstored, *findings]),
         }
 
     def _retire(
         self,
         claims: Sequence[SeenClaim],
         instances: Mapping[str, SeenInstance],
-        uninstalled: Sequence[Asked],
-        requests: Sequence[Asked],
-    ) -> tuple[list[Asked], list[str]]:
+        requests: Sequence[RetirementRequest],
+        *,
+        leaving: bool,
+    ) -> tuple[list[RetirementRequest], list[str]]:
         """Return the claims to retire, and those whose retirement lost an inactive owner.
 
-        A claim in back-off is retired only if its instance is lost.
+        An execution that already retires a claim gets a record if the instance is lost, and keeps the claim. `leaving`:
+        all nodes leave while Joiner is uninstalled.
         """
+        uninstalled = [RetirementRequest(each.name, RetirementReason.UNINSTALLED, each.instance) for each in claims]
         retirements = self._retirements.all()
-        freed = self._dead_owners(retirements)
+        freed = self._disown_abandoned(retirements)
         retirements = self._retirements.all() if freed else retirements
-        begun = self._begun(claims, retirements, freed, instances)
-        wanted = self._choose_claims([*uninstalled, *begun, *requests], retirements, freed)
-        backing_off = self._backing_off(claims, retirements)
-        retire = [
-            each for each in wanted if each["claim"] not in backing_off or each["reason"] == RetirementReason.LOST
-        ]
-        return retire, freed
+        begun = list_begun_retirements(claims, retirements, freed, instances)
+        wanted = [*(uninstalled if leaving else []), *begun, *requests]
+        for claim in find_unknown_losses(wanted, retirements, freed):
+            self._retirements.add(claim, RetirementReason.LOST)
+        backing_off = find_claims_backing_off(claims, retirements, int(self._clock().timestamp()))
+        unreadable = self._retirements.unreadable_ids(RETIREMENT)
+        return choose_requests(wanted, retirements, freed, unreadable=unreadable, backing_off=backing_off), freed
+
+    def _disown_abandoned(self, retirements: Mapping[str, Retirement]) -> list[str]:
+        """Remove inactive owners of retirements; return the claims."""
+        owners = {each.owner for each in retirements.values() if each.owner}
+        status = {owner: self._executions.status(owner) for owner in owners}
+        found = find_abandoned_retirements(
+            retirements.values(),
+            running={owner for owner, state in status.items() if state in (RUNNING, STATUS_UNKNOWN)},
+            succeeded={owner for owner, state in status.items() if state == SUCCEEDED},
+            now=int(self._clock().timestamp()),
+        )
+        return [each.claim for each in found if self._retirements.disown(each.claim, each.owner, each.back_off_until)]
 
     def _unreadable(self) -> list[str]:
         """Return the records that cannot be read."""
@@ -202,7 +223,7 @@ class InstanceSurveying:
         claims = {claim.instance: claim.name for claim in seen.claims if claim.instance}
         name_instances(self._optional.ec2, instances, claims, in_time=self._time_for_one_kind())
 
-    def _keep_consoles(self, retire: Sequence[Asked], seen: KeptSurvey) -> list[str]:
+    def _keep_consoles(self, retire: Sequence[RetirementRequest], seen: KeptSurvey) -> list[str]:
         keeping = ConsoleKeeping(self._optional, self._retirements, self._time_for_one_kind())
         return keeping.keep(retire, seen.claims, self._clock())
 
@@ -248,78 +269,6 @@ class InstanceSurveying:
         self._absences.keep({case.absent for case in cases if case.absent}, since, ceil(self._clock().timestamp()))
         return judge_orphans(cases, absent_since=since, now=seen.at, apart=self._apart, instances=len(instances))
 
-    def _choose_claims(
-        self, asked: Sequence[Asked], retirements: Mapping[str, Retirement], freed: Sequence[str]
-    ) -> list[Asked]:
-        """Return each claim once, with its most urgent reason.
-
-        An execution that already retires a claim gets a record if the instance is lost, and keeps the claim.
-        """
-        found: dict[str, Asked] = {}
-        for each in asked:
-            claim = str(each["claim"])
-            if claim not in found or _urgency(each) >= _urgency(found[claim]):
-                found[claim] = each
-        owned = {claim: one for claim, one in retirements.items() if one.owner and claim not in freed}
-        unreadable = self._retirements.unreadable_ids(RETIREMENT)  # another execution may own them
-        for claim, one in owned.items():
-            if (
-                claim in found
-                and found[claim]["reason"] == RetirementReason.LOST
-                and RetirementReason.LOST not in one.reasons
-            ):
-                self._retirements.add(claim, RetirementReason.LOST)
-        return [each for claim, each in found.items() if claim not in owned and claim not in unreadable]
-
-    def _begun(
-        self,
-        claims: Sequence[SeenClaim],
-        retirements: Mapping[str, Retirement],
-        freed: Sequence[str],
-        instances: Mapping[str, SeenInstance],
-    ) -> list[Asked]:
-        """Return claims whose retirement was begun or requested and that no execution retires.
-
-        A recorded loss is void if EC2 shows that the instance runs.
-        """
-        there = {claim.name: claim for claim in claims}
-        found: list[Asked] = []
-        for name, retirement in sorted(retirements.items()):
-            if name not in there or (retirement.owner and name not in freed):
-                continue
-            instance = instances.get(there[name].instance)
-            reasons = {RetirementReason(each) for each in retirement.reasons if each in set(RetirementReason)}
-            reasons -= {RetirementReason.LOST} if instance is not None and not instance.gone else set()
-            if reasons:
-                reason = max(reasons, key=lambda each: each.urgency)
-                found.append(_request(name, reason, there[name].instance))
-        return found
-
-    def _dead_owners(self, retirements: Mapping[str, Retirement]) -> list[str]:
-        """Remove inactive owners of retirements; return the claims.
-
-        An owner is inactive if it no longer runs, made no pass for three minutes, or must have ended.
-        """
-        owned, now = [each for each in retirements.values() if each.owner], int(self._clock().timestamp())
-        status = {owner: self._executions.status(owner) for owner in {each.owner for each in owned}}
-        left = [each for each in owned if status[each.owner] not in (RUNNING, STATUS_UNKNOWN) or not each.attended(now)]
-        back_off = {
-            each.claim: now + back_off_seconds(each.attempt) for each in left if status[each.owner] == SUCCEEDED
-        }
-        return [
-            each.claim for each in left if self._retirements.disown(each.claim, each.owner, back_off.get(each.claim, 0))
-        ]
-
-    def _backing_off(self, claims: Sequence[SeenClaim], retirements: Mapping[str, Retirement]) -> set[str]:
-        """Return the claims whose last execution succeeded and whose status gives the reason that keeps their nodes."""
-        now = int(self._clock().timestamp())
-        blocked = ((claim, retirements[claim.name]) for claim in claims if claim.blocked and claim.name in retirements)
-        return {
-            claim.name
-            for claim, known in blocked
-            if may_back_off(known.back_off_until, (known.deadline, claim.drained_by), now)
-        }
-
     def _broken_lease(self) -> str:
         lease = self._ledger.lease()
         status = self._executions.status(lease.holder) if lease.holder else RUNNING
@@ -341,25 +290,8 @@ class InstanceSurveying:
         return dead
 
 
-def _reasons(
-    broken: str, dead: Sequence[str], opened: Sequence[LaunchRecord], freed: Sequence[str], verdict: OrphanVerdict
-) -> list[str]:
-    """Return one sentence for each thing that the survey found; `broken` held the lease, `dead` are waves."""
-    found = [f"{broken} held the lease and does not run any more"] if broken else []
-    found += [f"no running execution awaits the nodes of wave {name}" for name in dead]
-    found += [f"launch {one.id} is {'closed but not recorded' if one.closed else 'open'}" for one in opened]
-    found += [f"no running execution retires {claim}" for claim in freed]
-    if verdict.refused:
-        found.append(f"{verdict.refused} orphans at once are probably wrong: no instance was terminated")
-    return found + [case.message for case in (*verdict.retire, *verdict.collect, *verdict.rebuild)]
-
-
-def _urgency(asked: Asked) -> int:
-    return RetirementReason(asked["reason"]).urgency
-
-
-def _request(claim: str, reason: str, instance: str) -> Asked:
-    return {"claim": claim, "reason": str(reason), "instance": instance, "notBefore": 0}
+def _of_orphans(verdict: OrphanVerdict) -> list[RetirementRequest]:
+    return [RetirementRequest(case.claim, RetirementReason(case.reason), case.instance) for case in verdict.retire]
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -387,7 +319,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         apart=int(environment.setting("CONFIRM_AFTER_SECONDS")),
         switch=environment.pause().value,
     )
-    answer = survey.answer(task, str(event["survey"]), list(event["retire"]), drift=bool(event["drift"]))
+    asked = [RetirementRequest.from_json(each) for each in event["retire"]]
+    answer = survey.answer(task, str(event["survey"]), asked, drift=bool(event["drift"]))
     logger.info("surveyed the instances", **answer)
     counts = {"OrphansRefused": answer["refused"], "InstancesGarbage": len(answer["garbage"])}
     metrics.publish(task.cluster.name, {**counts, "UnreadableRecords": answer["unreadable"]})

@@ -4,9 +4,9 @@ The output is stored once for each claim, and read at most three times. Its `RET
 cause that the output gives; the execution that retires the claim writes both to its condition and its event.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from aws_lambda_powertools import Logger
 
@@ -17,7 +17,7 @@ from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.checks import SeenClaim
 from joiner.lifecycle.console_output import find_console_cause, keep_last_lines
-from joiner.lifecycle.retirement import RetirementReason
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 
 logger = Logger(child=True)
 
@@ -41,16 +41,16 @@ class ConsoleKeeping:
         self._retirements = retirements
         self._in_time = in_time
 
-    def keep(self, asked: Iterable[Mapping[str, Any]], claims: Iterable[SeenClaim], now: datetime) -> list[str]:
+    def keep(self, asked: Iterable[RetirementRequest], claims: Iterable[SeenClaim], now: datetime) -> list[str]:
         """Store the outputs of those of `asked` whose nodes never registered; return what failed.
 
         An EC2 that throttles or does not answer, and a failure of the bucket or the table, end the work of this sweep.
         """
         unregistered = {each.name for each in claims if not each.registered and each.instance}
-        failed = [each for each in asked if each["claim"] in unregistered and each["reason"] in FAILED]
+        failed = [each for each in asked if each.claim in unregistered and each.reason in FAILED]
         troubles: list[str] = []
         for each in self._choose(failed):
-            claim, instance = str(each["claim"]), str(each["instance"])
+            claim, instance = each.claim, each.instance
             if not self._in_time():
                 break
             try:
@@ -66,10 +66,10 @@ class ConsoleKeeping:
             logger.warning("a console output is missing", reason=trouble)
         return troubles
 
-    def _choose(self, failed: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def _choose(self, failed: Sequence[RetirementRequest]) -> list[RetirementRequest]:
         """Return those whose output is missing and was not read too often, some of them."""
         known = self._retirements.all() if failed else {}
-        standing = ((each, known.get(each["claim"], Retirement(each["claim"]))) for each in failed)
+        standing = ((each, known.get(each.claim, Retirement(each.claim))) for each in failed)
         missing = [each for each, one in standing if not one.console and one.console_reads < READS_OF_A_CLAIM]
         return missing[:READ_AT_ONCE]
 

@@ -16,8 +16,8 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_instances import Instance
 from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.instance_termination import judge_before_termination
 from joiner.lifecycle.retirement import RetirementReason, RetirementStage, RetiringClaim
-from joiner.names import CLUSTER_NAME_TAG, NODEPOOL, cluster_tag
 
 logger = Logger()
 
@@ -63,7 +63,7 @@ class InstanceTermination:
     def _end(
         self, cluster: str, drained: Mapping[str, RetiringClaim], shown: Mapping[str, Instance], now: datetime
     ) -> list[RetiringClaim]:
-        judged = {name: _judged(one, shown.get(name), cluster, now) for name, one in drained.items()}
+        judged = {name: judge_before_termination(one, shown.get(name), cluster, now) for name, one in drained.items()}
         alive = [name for name, judgement in judged.items() if judgement is None]
         return [judgement for judgement in judged.values() if judgement is not None] + self._terminate(alive, drained)
 
@@ -88,30 +88,6 @@ class InstanceTermination:
             *unknown,
             *(drained[one].at(RetirementStage.DRAINED, str(reason)) for one, reason in done.refused.items()),
         ]
-
-
-def _judged(one: RetiringClaim, instance: Instance | None, cluster: str, now: datetime) -> RetiringClaim | None:
-    """Return the claim's new stage if its instance is not to be terminated; None if it is."""
-    if instance is None:
-        stage = RetirementStage.TERMINATED if one.unknown_is_gone(now) else RetirementStage.DRAINED
-        return one.at(stage, f"EC2 knows no instance {one.instance}")
-    if not instance.alive:
-        return one.at(RetirementStage.TERMINATING, f"instance {one.instance} is {instance.state}")
-    if not _is_ours(instance, cluster):
-        return one.at(RetirementStage.DRAINED, f"instance {one.instance} lacks a tag of {cluster}: {_tags(cluster)}")
-    if one.reason is RetirementReason.LOST and instance.works and one.node:
-        return one.found(f"instance {one.instance} is {instance.state}")
-    return None
-
-
-def _tags(cluster: str) -> str:
-    return f"{cluster_tag(cluster)}=owned, {CLUSTER_NAME_TAG}={cluster} and {NODEPOOL} must be there"
-
-
-def _is_ours(instance: Instance, cluster: str) -> bool:
-    """Return whether the instance has the three tags that the IAM policy requires."""
-    tags = instance.tags
-    return tags.get(cluster_tag(cluster)) == "owned" and tags.get(CLUSTER_NAME_TAG) == cluster and NODEPOOL in tags
 
 
 @logger.inject_lambda_context(clear_state=True)

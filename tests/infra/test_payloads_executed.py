@@ -34,6 +34,7 @@ from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.due_retirements import DUE_AT_ONCE
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, WHY_LIMIT
+from joiner.lifecycle.retirement_waves import WAVE
 from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws
 
@@ -87,7 +88,7 @@ def entries(count: int, stage: str) -> list[dict[str, Any]]:
 
 def waves(stage: str) -> list[list[dict[str, Any]]]:
     found = entries(RETIRED_AT_ONCE, stage)
-    return [found[start : start + BEGIN.WAVE] for start in range(0, len(found), BEGIN.WAVE)]
+    return [found[start : start + WAVE] for start in range(0, len(found), WAVE)]
 
 
 SWEPT: Final[Mapping[str, Sequence[Line]]] = {

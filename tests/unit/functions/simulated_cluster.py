@@ -34,6 +34,7 @@ from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.lifecycle.pod_gathering import Gathering
+from joiner.lifecycle.retirement import RetirementRequest
 from joiner.names import (
     FILLING,
     UNREGISTERED,
@@ -380,7 +381,8 @@ class SimulatedCluster:
         both = module.InstanceSurveying(
             memory, self, Ec2(self.ec2), self.store, optional, clock=lambda: self.now, apart=apart, switch=switch
         )
-        return surveyed, both.answer(task, surveyed["survey"], surveyed["retire"], drift=surveyed["drift"]["due"])
+        asked = [RetirementRequest.from_json(each) for each in surveyed["retire"]]
+        return surveyed, both.answer(task, surveyed["survey"], asked, drift=surveyed["drift"]["due"])
 
     def status(self, execution: str) -> str:
         """Return the status, as `Executions.status` does."""

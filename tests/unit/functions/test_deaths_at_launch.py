@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from functions.begin_retirement import handler as begin_retirement
-from functions.resolve_node_classes import handler as resolve_node_classes
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.immediate_terminations import back_off_id_of_class, find_launch_failure
+from joiner.lifecycle.immediate_terminations import back_off_id_of_class, find_launch_failure, hold_class_back
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.delivered_interruptions import MINE, NOW, QueueRun, state_change
 from tests.unit.functions.retirement_execution import RetirementExecution
@@ -154,8 +153,7 @@ def test_claim_and_pool_get_the_reason_of_the_failed_launch(launched: SimulatedC
 
 def test_a_class_with_a_back_off_launches_nothing_and_its_pods_get_the_reason(launched: SimulatedCluster) -> None:
     launched.ledger.back_off(DEFAULT, "instance i-1 ended at its launch: Client.VolumeLimitExceeded", at(launched))
-    held = resolve_node_classes.apply_back_offs
-    queue = held(CLASS, launched.ledger.back_offs(at(launched)))
+    queue = hold_class_back(CLASS, launched.ledger.back_offs(at(launched)))
 
     assert not queue.ready
     (problem,) = queue.problems
@@ -164,7 +162,7 @@ def test_a_class_with_a_back_off_launches_nothing_and_its_pods_get_the_reason(la
         "nothing is launched until 12:01:00 UTC, because launches failed once: instance i-1 ended at its "
         "launch: Client.VolumeLimitExceeded"
     )
-    assert held(CLASS, launched.ledger.back_offs(at(launched) + 61)) == CLASS
+    assert hold_class_back(CLASS, launched.ledger.back_offs(at(launched) + 61)) == CLASS
 
 
 def test_the_remedy_names_what_a_person_can_do() -> None:

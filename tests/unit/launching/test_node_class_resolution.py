@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from joiner.launching import resolve_node_class
+from joiner.launching import refuse_after_lookup, resolve_node_class
 from joiner.launching.node_class_queries import ImageQuery, build_queries, query_parameter_images
 from joiner.pools import ImageTerm, NodeClass, NodeClassProblem, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import ClassKind
@@ -320,3 +320,18 @@ def test_queries_have_the_form_of_the_describe_calls() -> None:
         ImageQuery(({"Name": "image-id", "Values": ["ami-1"]},), ("self",)),
     )
     assert (asked.parameters, asked.instance_profile) == ((), "p")
+
+
+def test_a_class_whose_lookup_aws_refused_is_not_ready_and_gives_the_answer_with_a_remedy() -> None:
+    node_class = NodeClass("default", generation=3)
+
+    refused = refuse_after_lookup(node_class, "UnauthorizedOperation: no")
+
+    assert (refused.name, refused.kind, refused.generation, refused.ready) == ("default", "EC2NodeClass", 3, False)
+    assert [(each.condition, each.reason, each.message) for each in refused.problems] == [
+        (
+            "ValidationSucceeded",
+            "LookupFailed",
+            "UnauthorizedOperation: no: put the class right, or allow the role of resolve_node_classes what it lacks",
+        )
+    ]

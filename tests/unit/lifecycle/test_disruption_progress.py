@@ -15,6 +15,7 @@ from joiner.lifecycle.disruption_progress import (
     Waiting,
     as_disrupted,
     as_kept,
+    find_unplaced_pod,
     judge_disruption,
     mark_patch,
     retirement_reason,
@@ -177,3 +178,39 @@ def test_the_reason_of_a_disruption_decides_the_reason_of_the_retirement(
     disruption: str, retirement: RetirementReason
 ) -> None:
     assert retirement_reason(disruption) is retirement
+
+
+def kube_pod(name: str, **spec: object) -> dict[str, object]:
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "main"}], "nodeName": "node-1", **spec},
+        "status": {"phase": "Running"},
+    }
+
+
+def test_a_pod_that_was_bound_before_the_taint_and_has_no_place_is_found() -> None:
+    placed, late = kube_pod("placed"), kube_pod("late")
+
+    assert find_unplaced_pod("node-1", [placed], ["default/placed"]) == ""
+    assert find_unplaced_pod("node-1", [placed, late], ["default/placed"]) == (
+        "pod default/late was bound to node node-1 meanwhile"
+    )
+
+
+def test_a_pod_that_ends_with_its_node_needs_no_place() -> None:
+    daemon = kube_pod("daemon")
+    daemon["metadata"] = {
+        "name": "daemon",
+        "namespace": "default",
+        "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
+        ],
+    }
+
+    assert find_unplaced_pod("node-1", [daemon], ()) == ""
+
+
+def test_a_pod_that_cannot_be_read_has_no_place() -> None:
+    wrong = kube_pod("wrong", containers=[{"name": "main", "resources": {"requests": {"cpu": "many"}}}])
+
+    assert find_unplaced_pod("node-1", [wrong], ()).startswith("a pod on node node-1 cannot be read: ")

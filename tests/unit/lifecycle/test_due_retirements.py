@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from joiner.lifecycle.checks import DueRetirement
-from joiner.lifecycle.checks.cluster_survey import RetirementReason
 from joiner.lifecycle.due_retirements import DUE_AT_ONCE, choose_retirements
-from joiner.lifecycle.retirement import RETIRED_AT_ONCE
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason
 from tests.unit.lifecycle.joining_nodes import claim
 
 
@@ -18,16 +17,21 @@ def chosen(*found: DueRetirement, owned: tuple[str, ...] = ()) -> list[tuple[str
 
 
 def test_a_claim_that_several_checks_find_is_retired_for_its_first_reason() -> None:
-    assert chosen(due("a", "expired"), due("a", "empty")) == [("a", "expired")]
+    assert chosen(due("a", RetirementReason.EXPIRED), due("a", RetirementReason.EMPTY)) == [
+        ("a", RetirementReason.EXPIRED)
+    ]
 
 
 def test_claims_that_an_execution_retires_come_last() -> None:
-    assert chosen(due("a", "expired"), due("b", "empty"), owned=("a",)) == [("b", "empty"), ("a", "expired")]
+    assert chosen(due("a", RetirementReason.EXPIRED), due("b", RetirementReason.EMPTY), owned=("a",)) == [
+        ("b", RetirementReason.EMPTY),
+        ("a", RetirementReason.EXPIRED),
+    ]
 
 
 def test_one_sweep_requests_a_limited_number_of_empty_nodes_and_of_all_nodes() -> None:
-    empty = [due(f"empty-{number:03}", "empty") for number in range(150)]
-    expired = [due(f"expired-{number:03}", "expired") for number in range(150)]
+    empty = [due(f"empty-{number:03}", RetirementReason.EMPTY) for number in range(150)]
+    expired = [due(f"expired-{number:03}", RetirementReason.EXPIRED) for number in range(150)]
     names = [name for name, _ in chosen(*empty, *expired)]
 
     assert len(names) == DUE_AT_ONCE

@@ -17,7 +17,11 @@ from joiner.lifecycle.planning_back_off import (
     back_off_after_refusal,
     describe_pending_classes,
     find_classes_to_plan,
+    find_pools_short_of_nodes,
+    keys_of_refused_claims,
+    replicas_key,
 )
+from joiner.pools import NodeClaim, NodeClassRef
 
 POOL = {"metadata": {"name": "default", "uid": "pool-1", "generation": 1}}
 LISTS: dict[str, list[dict[str, Any]]] = {
@@ -205,3 +209,25 @@ def test_the_back_offs_of_buffers_and_static_pools_are_stored_however_many_class
 
     assert len(after) == len(back_off_after_refusal(asking, asking, {}, 0)) == CLASSES_KEPT
     assert set(others) <= set(after)
+
+
+def test_a_static_pool_is_short_if_the_plan_has_fewer_nodes_than_it_lacks() -> None:
+    lacking = {replicas_key(f"NodePool/{name}"): PendingPodClass(2, "", "d") for name in ("a", "b", "c", "gone")}
+    planned = {"NodePool/a": 2, "NodePool/b": 1}
+    pools = ["NodePool/a", "NodePool/b", "NodePool/c", "NodePool/whole"]
+
+    short = find_pools_short_of_nodes({**lacking, "pod class": PendingPodClass(9, "", "d")}, pools, planned)
+
+    assert short == {"replicas of NodePool/b", "replicas of NodePool/c"}
+
+
+def test_a_refused_launch_concerns_the_pods_of_its_claims_their_static_pool_and_standalone_claims() -> None:
+    ref = NodeClassRef("EC2NodeClass", "default")
+    claims = [NodeClaim("default-1", ref, pool="default"), NodeClaim("mine", ref), NodeClaim("launched", ref)]
+    assigned = {"default-1": {"small": 2, "large": 1}, "launched": {"other": 1}}
+
+    assert keys_of_refused_claims(claims, {"default-1", "mine"}, assigned) == {
+        "small",
+        "large",
+        *(replicas_key(key) for each in claims[:2] for key in (each.key, each.pool_key)),
+    }

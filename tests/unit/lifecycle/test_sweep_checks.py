@@ -8,6 +8,7 @@ import pytest
 
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.checks import RETIREMENTS, ClusterSurvey, DueRetirement
+from joiner.lifecycle.checks.cluster_survey import find_obscured_nodes
 from joiner.lifecycle.checks.deleted_claims import DELETED
 from joiner.lifecycle.checks.empty_claims import EMPTY, count_waiting_claims, empty_claims
 from joiner.lifecycle.checks.expired_claims import EXPIRED
@@ -15,6 +16,7 @@ from joiner.lifecycle.checks.surplus_claims import SURPLUS
 from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 from joiner.lifecycle.emptiness import SETTLING, SHORTEST
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.pools import Disruption, DisruptionBudget, NodeClaim, NodeClassRef, NodePool
 from tests.unit.lifecycle.joining_nodes import NOON, claim, daemon_pod, node, pod
 
@@ -335,3 +337,27 @@ def test_no_running_node_of_a_static_pool_goes_in_place_of_a_claim_whose_launch_
         return len(SURPLUS.find(found))
 
     assert [surplus(replicas) for replicas in (3, 2, 1, 0)] == [0, 0, 1, 2]
+
+
+def test_a_node_is_obscured_if_it_runs_a_pod_that_cannot_be_read() -> None:
+    manifests = [
+        {"metadata": {"name": "web", "namespace": "default"}, "spec": {"nodeName": "node-1"}},
+        {"metadata": {"name": "wrong", "namespace": "default"}, "spec": {"nodeName": "node-2"}},
+        {"metadata": {"name": "pending", "namespace": "default"}, "spec": {}},
+    ]
+    read = [pod("web", on="node-1")]
+
+    assert find_obscured_nodes(manifests, read) == {"node-2"}
+    assert find_obscured_nodes(manifests[:1], read) == frozenset()
+
+
+def test_a_due_retirement_is_requested_with_its_earliest_time() -> None:
+    due = DueRetirement(claim(), RetirementReason.EMPTY, "it is empty", not_before=7)
+
+    assert due.request.to_json() == {
+        "claim": "default-a",
+        "reason": "empty",
+        "instance": "i-1",
+        "notBefore": 7,
+    }
+    assert RetirementRequest.from_json(due.request.to_json()) == due.request

@@ -33,7 +33,7 @@ from joiner.launching.node_class_queries import (
     build_queries,
     query_parameter_images,
 )
-from joiner.launching.node_class_resolution import resolve_node_class
+from joiner.launching.node_class_resolution import refuse_after_lookup, resolve_node_class
 
 __all__ = [
     "AllowedResources",
@@ -59,5 +59,6 @@ __all__ = [
     "query_parameter_images",
     "read_fleet_answer",
     "read_fleet_refusal",
+    "refuse_after_lookup",
     "resolve_node_class",
 ]

@@ -193,6 +193,13 @@ def _missing_parameters(
     return [NodeClassProblem("AMIsReady", "ParameterNotFound", message, severity="warning")]
 
 
+def refuse_after_lookup(node_class: NodeClass, refusal: str) -> ResolvedNodeClass:
+    """Return a class without parts, because AWS refused a query for them; `refusal` is its answer."""
+    nothing = ResolvedNodeClass(node_class.name, node_class.kind, generation=node_class.generation)
+    remedy = "put the class right, or allow the role of resolve_node_classes what it lacks"
+    return nothing.with_problems([NodeClassProblem("ValidationSucceeded", "LookupFailed", f"{refusal}: {remedy}")])
+
+
 def _image_problems(
     node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy, version: str
 ) -> list[NodeClassProblem]:

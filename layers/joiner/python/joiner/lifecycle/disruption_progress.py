@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from joiner.cluster import Node, Taint
+from joiner.cluster import InvalidField, Node, Pod, Taint
 from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.item_keys import OF_DISRUPTIONS
+from joiner.lifecycle.emptiness import holds_node
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.lifecycle.retirement import DISRUPTION_REASON, RetirementReason
 from joiner.pools import NodeClaim
@@ -194,3 +195,18 @@ def as_kept(claim: NodeClaim) -> NodeClaim | None:
     """Return the claim of a node that stays after all; None if nothing changes."""
     there = any(condition.type == DISRUPTION_REASON for condition in claim.conditions)
     return claim.without_condition(DISRUPTION_REASON) if there else None
+
+
+def find_unplaced_pod(node: str, manifests: Iterable[Mapping[str, Any]], moves: Collection[str]) -> str:
+    """Return which pod has no place in the plan because it was bound to a node before the taint; empty if none.
+
+    `manifests` are the pods of the node after the taint, `moves` the keys of the pods that have a place elsewhere.
+    """
+    for manifest in manifests:
+        try:
+            pod = Pod.from_kube(manifest)
+        except InvalidField as invalid:
+            return f"a pod on node {node} cannot be read: {invalid}"
+        if holds_node(pod) and pod.key not in moves:
+            return f"pod {pod.key} was bound to node {node} meanwhile"
+    return ""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from joiner.lifecycle.checks import DueRetirement
-from joiner.lifecycle.retirement import RETIRED_AT_ONCE
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason
 
 DUE_AT_ONCE: Final = 200
 """Claims in one answer; the next sweep returns the others."""
@@ -20,5 +20,8 @@ def choose_retirements(found: Iterable[DueRetirement], owned: Collection[str]) -
     for due in found:
         by_claim.setdefault(due.claim.name, due)
     ordered = sorted(by_claim.values(), key=lambda due: due.claim.name in owned)
-    empty = {due.claim.name for due in [due for due in ordered if due.reason == "empty"][:RETIRED_AT_ONCE]}
-    return [due for due in ordered if due.reason != "empty" or due.claim.name in empty][:DUE_AT_ONCE]
+    empty = [due.claim.name for due in ordered if due.reason is RetirementReason.EMPTY]
+    chosen = frozenset(empty[:RETIRED_AT_ONCE])
+    return [due for due in ordered if due.reason is not RetirementReason.EMPTY or due.claim.name in chosen][
+        :DUE_AT_ONCE
+    ]

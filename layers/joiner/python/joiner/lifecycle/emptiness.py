@@ -23,6 +23,9 @@ AHEAD: Final = 90
 If sweeps are rarer, a later sweep requests it.
 """
 
+BEGUN_WITHIN: Final = 30
+"""Seconds after its earliest time within which a requested retirement begins, or never."""
+
 SHORTEST: Final = 15
 """Minimum of seconds for which a node must be empty even if its pool sets 0; the same as Karpenter's validation."""
 
@@ -47,6 +50,15 @@ def may_empty_nodes_go(pool: NodePool) -> bool:
 def empty_for(pool: NodePool) -> int:
     """Return the seconds for which a node must be empty before it is retired."""
     return max(pool.disruption.consolidate_after or 0, SHORTEST)
+
+
+def compute_request_end(not_before: int, now: int) -> int:
+    """Return until when a retirement that is requested at `now` may still begin; all in epoch seconds.
+
+    >>> compute_request_end(0, now=1000), compute_request_end(1060, now=1000)
+    (1030, 1090)
+    """
+    return max(not_before, now) + BEGUN_WITHIN
 
 
 def find_disturbance(claim: NodeClaim, node: Node, pods: Iterable[Pod], *, slots: int, now: datetime) -> str:

@@ -9,9 +9,10 @@ StateReason; EC2 user guide, "Instance terminates immediately"; karpenter-provid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from joiner.names import NODECLASS, PROVISIONER
+from joiner.pools import NodeClassProblem, ResolvedNodeClass
 
 AT_LAUNCH: Final = timedelta(minutes=10)
 """An instance that ran for longer did not fail at its launch."""
@@ -49,6 +50,22 @@ KMS_REMEDY: Final = (
     "the key of a volume is disabled, deleted or not of this region: put kmsKeyID right, or the account's default key"
 )
 OTHER_REMEDY: Final = "check the message, and the class's volumes, image and userData"
+
+
+class RecordedBackOff(Protocol):
+    """What the ledger has recorded about failures at launches (`joiner.adapters.ledger_items.BackOff`)."""
+
+    @property
+    def tries(self) -> int:
+        """Return the number of failures in a row."""
+
+    @property
+    def until(self) -> int:
+        """Return until when nothing is launched, in epoch seconds."""
+
+    @property
+    def reason(self) -> str:
+        """Return the reason of the last failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +158,15 @@ def describe_back_off(tries: int, until: int, reason: str) -> str:
     times = "once" if tries == 1 else f"{tries} times in a row"
     end = datetime.fromtimestamp(until, UTC)
     return f"nothing is launched until {end:%H:%M:%S} UTC, because launches failed {times}: {reason}"
+
+
+def hold_class_back(resolved: ResolvedNodeClass, waits: Mapping[str, RecordedBackOff]) -> ResolvedNodeClass:
+    """Return the class, not ready while it is held back because its instances ended at their launch.
+
+    `waits` are the back-offs that have not ended, by id.
+    """
+    wait = waits.get(back_off_id_of_class(resolved.name, legacy=resolved.kind != "EC2NodeClass"))
+    if wait is None:
+        return resolved
+    message = describe_back_off(wait.tries, wait.until, wait.reason)
+    return resolved.with_problems([NodeClassProblem("ValidationSucceeded", "InstancesEndAtLaunch", message)])

@@ -117,6 +117,30 @@ def find_classes_to_plan(
     return frozenset(key for key, pending in asked.items() if not _stands(answers.get(key), pending, at))
 
 
+def find_pools_short_of_nodes(
+    asked: Mapping[str, PendingPodClass], pools: Iterable[str], planned: Mapping[str, int]
+) -> set[str]:
+    """Return the keys of the back-offs of static pools for which a plan has fewer nodes than they lack.
+
+    `pools` are the keys of all pools, `planned` counts the nodes of the plan by the key of their pool.
+    """
+    nodes = {replicas_key(pool): planned.get(pool, 0) for pool in pools}
+    return {key for key, one in asked.items() if key in nodes and nodes[key] < one.pods}
+
+
+def keys_of_refused_claims(
+    claims: Iterable[NodeClaim], refused: Collection[str], assigned: Mapping[str, Iterable[str]]
+) -> set[str]:
+    """Return the keys of the back-offs of pod classes, missing replicas and standalone claims whose launch was
+    refused.
+
+    `refused` names the claims, `assigned` gives the pod classes that each claim was for.
+    """
+    classes = {key for name in refused for key in assigned.get(name, ())}
+    found = [claim for claim in claims if claim.name in refused]
+    return classes | {replicas_key(key) for claim in found for key in (claim.pool_key, claim.key)}
+
+
 def back_off_after_plan(
     asked: Mapping[str, PendingPodClass], hopeless: Collection[str], before: Mapping[str, PlanningBackOff], at: int
 ) -> dict[str, PlanningBackOff]:

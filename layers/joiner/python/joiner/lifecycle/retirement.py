@@ -121,16 +121,23 @@ class RetirementStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetirementRequest:
-    """A claim whose retirement was requested."""
+    """A claim whose retirement was requested. `not_before` is its earliest time (epoch seconds, 0 for now)."""
 
     claim: str
     reason: RetirementReason
     instance: str = ""
+    not_before: int = 0
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "RetirementRequest":
         """Read one claim of an execution's input. ValueError for an unknown reason."""
-        return cls(str(raw["claim"]), RetirementReason(raw["reason"]), str(raw.get("instance") or ""))
+        reason, not_before = RetirementReason(raw["reason"]), int(raw.get("notBefore") or 0)
+        return cls(str(raw["claim"]), reason, str(raw.get("instance") or ""), not_before)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form of the value."""
+        reason = str(self.reason)
+        return {"claim": self.claim, "reason": reason, "instance": self.instance, "notBefore": self.not_before}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +204,14 @@ class RetiringClaim:
             return ""
         whose = f"instance {instance}" if instance else "no instance of this claim"
         return f"node {self.node} belongs to {whose} now"
+
+    def is_its_node(self, provider_id: str, name: str) -> bool:
+        """Return whether a node belongs to the claim's instance; without an instance, whether it has the name of the
+        claim's node.
+        """
+        if self.instance:
+            return provider_id.rpartition("/")[2] == self.instance
+        return bool(self.node) and name == self.node
 
     def at(self, stage: RetirementStage, why: str = "") -> "RetiringClaim":
         """Return the claim with this stage and reason."""

@@ -62,6 +62,26 @@ def report_retirement(claim: NodeClaim, node: Node | None, reason: RetirementRea
     return events + ([Event(Subject.node(node), "DisruptionTerminating", "Retire", note)] if node is not None else [])
 
 
+def report_beginning(
+    claim: NodeClaim | None,
+    node: Node | None,
+    reason: RetirementReason,
+    launch_failure: str,
+    boot_failure: BootFailure | None,
+) -> list[Event]:
+    """Return the events of a retirement that begins, and of the failure of an instance whose node never registered.
+
+    `launch_failure` is EC2's reason for an instance that ended at its launch; it replaces the boot failure. There is no
+    event without a claim.
+    """
+    if claim is None:
+        return []
+    events = report_retirement(claim, node, reason)
+    if launch_failure:
+        return events + report_ended_at_launch(claim, launch_failure)
+    return events + ([report_boot_failure(claim, boot_failure)] if boot_failure else [])
+
+
 def report_refused_taint(claim: NodeClaim | None, node: Node, refusal: str) -> list[Event]:
     """Return the events of a node that never registered and that cannot be tainted.
 

@@ -8,6 +8,7 @@ rebalance recommendations".
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
+from joiner.lifecycle.retirement import RetirementReason
 from joiner.names import DISRUPTED
 
 
@@ -21,7 +22,7 @@ def find_recommended_claims(survey: ClusterSurvey) -> list[DueRetirement]:
             continue
         if pool.disruption.settings.rebalance == "drain" and not (node is not None and node.has_taint(DISRUPTED)):
             message = f"EC2 recommends to replace the instance of {claim.key}, and {pool.key} drains such nodes"
-            found.append(DueRetirement(claim, "rebalance", message))
+            found.append(DueRetirement(claim, RetirementReason.REBALANCE, message))
     return found
 
 

@@ -1,9 +1,9 @@
 """The survey of the cluster, and the types of its checks."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any
 
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.buffer_planning import BufferedClaims
@@ -12,11 +12,8 @@ from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import Lists, PlanningBackOff
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.pools import NodeClaim, NodeClass, NodePool
-
-RetirementReason = Literal[
-    "deleted", "empty", "expired", "lost", "spot", "never-joined", "unhealthy", "rebalance", "surplus"
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +95,22 @@ class ClusterSurvey:
         return {pool.key: pool for pool in self.pools}
 
 
+def find_obscured_nodes(manifests: Sequence[Mapping[str, Any]], read: Collection[Pod]) -> frozenset[str]:
+    """Return the names of nodes that run a pod that cannot be read: such a node may not count as empty.
+
+    `manifests` are all pods, `read` those that could be read.
+    """
+    if len(read) == len(manifests):
+        return frozenset()
+    known = {(pod.namespace, pod.name) for pod in read}
+    raw = ((each["metadata"], each.get("spec") or {}) for each in manifests)
+    return frozenset(
+        str(spec["nodeName"])
+        for meta, spec in raw
+        if spec.get("nodeName") and (meta.get("namespace"), meta["name"]) not in known
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterCheck:
     """One check of the cluster: the sweep returns the number of cases under `name`."""
@@ -114,6 +127,11 @@ class DueRetirement:
     reason: RetirementReason
     message: str
     not_before: int = 0
+
+    @property
+    def request(self) -> RetirementRequest:
+        """Return the request for the retirement."""
+        return RetirementRequest(self.claim.name, self.reason, self.claim.instance_id, self.not_before)
 
 
 @dataclass(frozen=True, slots=True)

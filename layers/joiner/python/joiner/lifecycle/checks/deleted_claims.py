@@ -4,6 +4,7 @@ A claim that may still be launched is left out until its launch is recorded. Its
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
+from joiner.lifecycle.retirement import RetirementReason
 from joiner.pools import NodeClaim
 from joiner.pools.standalone_claims import may_be_launched_by_holder
 
@@ -15,9 +16,9 @@ def find_deleted_claims(survey: ClusterSurvey) -> list[DueRetirement]:
     for claim in survey.claims:
         node = nodes.get(claim.key)
         if claim.deleting and not _may_be_launched(claim, survey):
-            found.append(DueRetirement(claim, "deleted", f"{claim.key} was deleted"))
+            found.append(DueRetirement(claim, RetirementReason.DELETED, f"{claim.key} was deleted"))
         elif node is not None and node.deletion:
-            found.append(DueRetirement(claim, "deleted", f"node {node.name} was deleted"))
+            found.append(DueRetirement(claim, RetirementReason.DELETED, f"node {node.name} was deleted"))
     return found
 
 

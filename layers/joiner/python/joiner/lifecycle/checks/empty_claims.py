@@ -18,6 +18,7 @@ from joiner.cluster import Node
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
 from joiner.lifecycle.emptiness import AHEAD, empty_for, may_empty_nodes_go, settled_at
 from joiner.lifecycle.failed_claims import failure_reason
+from joiner.lifecycle.retirement import RetirementReason
 from joiner.names import DO_NOT_CONSOLIDATE
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_remaining_disruptions
@@ -102,7 +103,7 @@ def _due_claims(survey: ClusterSurvey) -> list[DueRetirement]:
         if due > survey.at + min(survey.interval, AHEAD) or _was_asked_for(claim, survey):
             continue
         message = f"node {nodes[claim.key].name} is empty, and is removed after {empty_for(pool)} s"
-        found.append(DueRetirement(claim, "empty", message, due if due > survey.at else 0))
+        found.append(DueRetirement(claim, RetirementReason.EMPTY, message, due if due > survey.at else 0))
     return found
 
 

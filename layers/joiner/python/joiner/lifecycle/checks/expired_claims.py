@@ -4,6 +4,7 @@ Nodes of a pool with graceful expiration are not found here: they are replaced w
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
+from joiner.lifecycle.retirement import RetirementReason
 from joiner.pools.expiration import expire_after, expires_at
 
 
@@ -27,7 +28,9 @@ def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
             continue
         if claim.kind == "Machine" and claim.pool_key in survey.closed_pools:
             continue
-        found.append(DueRetirement(claim, "expired", f"{claim.key} is older than {expire_after(claim, pool)} s"))
+        found.append(
+            DueRetirement(claim, RetirementReason.EXPIRED, f"{claim.key} is older than {expire_after(claim, pool)} s")
+        )
     return found
 
 

@@ -12,6 +12,7 @@ from joiner.cluster.eviction_costs import node_eviction_cost
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
 from joiner.lifecycle.emptiness import holds_node
 from joiner.lifecycle.replica_counts import find_replicas
+from joiner.lifecycle.retirement import RetirementReason
 from joiner.pools import NodeClaim
 
 SurplusOrder = tuple[bool, bool, float, float, str]
@@ -32,7 +33,7 @@ def find_surplus_claims(survey: ClusterSurvey) -> list[DueRetirement]:
         launching = sum(not one.launched for one in claims)
         for claim in removable[: max(0, len(claims) - launching - wanted)]:
             message = f"{key} has {len(claims)} nodes and replicas {wanted}: {claim.key} is removed"
-            found.append(DueRetirement(claim, "surplus", message))
+            found.append(DueRetirement(claim, RetirementReason.SURPLUS, message))
     return found
 
 

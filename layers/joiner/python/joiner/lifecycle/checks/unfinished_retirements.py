@@ -4,6 +4,7 @@ They are requested as empty nodes: the retirement checks them again, and either 
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
+from joiner.lifecycle.retirement import RetirementReason
 from joiner.names import DISRUPTED
 
 
@@ -17,7 +18,9 @@ def find_unfinished_retirements(survey: ClusterSurvey) -> list[DueRetirement]:
             continue
         if node is not None and node.has_taint(DISRUPTED) and not (claim.deleting or node.deletion):
             found.append(
-                DueRetirement(claim, "empty", f"node {node.name} was tainted for a retirement that did not begin")
+                DueRetirement(
+                    claim, RetirementReason.EMPTY, f"node {node.name} was tainted for a retirement that did not begin"
+                )
             )
     return found
 

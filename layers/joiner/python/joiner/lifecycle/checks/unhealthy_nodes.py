@@ -17,6 +17,7 @@ from joiner.lifecycle.node_health import (
     find_intolerable_condition,
     is_bad,
 )
+from joiner.lifecycle.retirement import RetirementReason
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.standalone_claims import UNOWNED
 
@@ -31,7 +32,7 @@ def find_unhealthy_nodes(survey: ClusterSurvey) -> list[DueRetirement]:
         if condition is None or claim.deleting or nodes[claim.key].retiring or pool.key in blocked:
             continue
         message = f"node {nodes[claim.key].name} is unhealthy: {describe_condition(condition)}"
-        found.append(DueRetirement(claim, "unhealthy", message))
+        found.append(DueRetirement(claim, RetirementReason.UNHEALTHY, message))
     return found
 
 

@@ -9,6 +9,7 @@ stays: a person must check it.
 from joiner.lifecycle import node_deadlines
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
 from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, WITHOUT_NODE, failure_reason, may_register_late
+from joiner.lifecycle.retirement import RetirementReason
 
 
 def find_unregistered_claims(survey: ClusterSurvey) -> list[DueRetirement]:
@@ -20,13 +21,17 @@ def find_unregistered_claims(survey: ClusterSurvey) -> list[DueRetirement]:
             continue
         reason, node = failure_reason(claim), nodes.get(claim.key)
         if node is None and (reason in WITHOUT_NODE or node_deadlines.registration_timed_out(claim, survey.now)):
-            found.append(DueRetirement(claim, "never-joined", f"the node of {claim.key} never joined"))
+            found.append(DueRetirement(claim, RetirementReason.NEVER_JOINED, f"the node of {claim.key} never joined"))
         elif node is not None and reason in WITHOUT_NODE and not may_register_late(claim, survey.now):
             found.append(
-                DueRetirement(claim, "never-joined", f"node {node.name} registered long after {claim.key} was given up")
+                DueRetirement(
+                    claim,
+                    RetirementReason.NEVER_JOINED,
+                    f"node {node.name} registered long after {claim.key} was given up",
+                )
             )
         elif node is not None and reason == INITIALIZATION_TIMEOUT and survey.is_empty(node, survey.pods):
-            found.append(DueRetirement(claim, "never-joined", f"node {node.name} never took pods"))
+            found.append(DueRetirement(claim, RetirementReason.NEVER_JOINED, f"node {node.name} never took pods"))
     return found
 
 
