@@ -294,6 +294,7 @@ class ClusterStack(Stack):
 
     def _export_outputs(self) -> None:
         console = f"https://{self.region}.console.aws.amazon.com/states/home?region={self.region}#/statemachines/view"
+        settings = self.node.try_get_context("cluster") or self.settings.cluster
         outputs = {
             "ScaleUpArn": (self.scale_up.machine.arn, "The state machine that adds nodes"),
             "ScaleUpConsole": (f"{console}/{self.scale_up.machine.arn}", "Every scale-up, state by state"),
@@ -325,6 +326,7 @@ class ClusterStack(Stack):
                 "Notices of EC2 and AWS Health about instances",
             ),
             "ControlPlaneEgress": (self.installation.egress, "Whether the cluster's API server reaches the doorbell"),
+            "SettingsName": (str(settings), "The name of the settings, NAME in `cdk deploy -c cluster=NAME`"),
             "NodeRole": (self.nodes.names[0], "The role to name in node classes"),
             "InstanceProfile": (self.nodes.profile.ref, "The default instance profile of nodes"),
         }

@@ -63,4 +63,4 @@ def _admit(here: DeployedStack, role: str) -> None:
     except KubeError as error:
         exit_with_error(f"the API server of {here.cluster}: {error}")
     typer.echo(f"{role} is {'now ' if changed else 'already '}an administrator of {here.cluster}")
-    commentary.print(f"Deploy with authenticationMode: CONFIG_MAP in clusters/{here.cluster}.yaml")
+    commentary.print("Deploy with authenticationMode: CONFIG_MAP in the settings of the cluster, clusters/NAME.yaml")

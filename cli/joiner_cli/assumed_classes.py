@@ -50,6 +50,8 @@ def assume_resolved_classes(
             continue
         assumed = _assume(ref, own, status.get(ref.key, {}), everywhere, overhead_price)
         problems = [*find_manifest_problems(own, ceilings), *_assumptions(own, ceilings)] if own else []
+        if own and ceilings is None and not status.get(ref.key):  # a cluster has checked a class with a status
+            problems.extend(_unchecked_limits(own))
         if own and not assumed.images and not any(problem.severity == "error" for problem in problems):
             problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info"))
         if own and not status.get(ref.key, {}).get("amis") and (guess := explain_assumed_images(own)):
@@ -77,6 +79,20 @@ def class_problems(classes: Iterable[ResolvedNodeClass]) -> Iterator[InvalidMani
 def _assumptions(own: NodeClass, ceilings: NodeClassPolicy | None) -> Iterator[NodeClassProblem]:
     yield from find_assumed_role(own, ceilings)
     yield from find_unpriced_licence(own)
+
+
+def _unchecked_limits(own: NodeClass) -> Iterator[NodeClassProblem]:
+    """Yield that what the class names and only the settings allow is not checked without them."""
+    named = {"nodeRoles": [own.role] if own.role else []}
+    named["imageOwners"] = [term.owner for term in own.image_terms if term.owner]
+    named["nodeClasses.kmsKeys"] = [key for one in own.block_devices or () if (key := one.kms_key_id)]
+    unchecked = [f"{', '.join(dict.fromkeys(values))} ({setting})" for setting, values in named.items() if any(values)]
+    if unchecked:
+        message = (
+            f"whether the settings of the cluster allow {' and '.join(unchecked)} is not checked: "
+            "give them with --settings clusters/NAME.yaml"
+        )
+        yield NodeClassProblem("ValidationSucceeded", "LimitsNotChecked", message, "info")
 
 
 def _assume(

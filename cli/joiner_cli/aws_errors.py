@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from botocore import exceptions as botocore
+from botocore.parsers import ResponseParserError
+
+AWS_ERRORS: Final = (botocore.BotoCoreError, botocore.ClientError, ResponseParserError)
+"""What a call of boto3 raises."""
 
 LOG_IN: Final = "run `aws configure` or `aws sso login`, or set AWS_PROFILE"
 
@@ -29,12 +33,18 @@ NO_CREDENTIALS: Final = (
 )
 
 
+UNKNOWN_REGION: Final = "AWS does not know the region of this request: give --region a name such as eu-west-1"
+CHECK_ENDPOINT: Final = "check --region, AWS_ENDPOINT_URL and a proxy between"
+
+
 def describe_aws_error(error: Exception, *, needs: str) -> str:
     """Return one line. ``needs`` lists the permissions of the command, for an access error."""
     message = _one_line(error)
     match error:
         case botocore.ClientError():
             message = _describe_client_error(error, needs)
+        case ResponseParserError():  # its message has the body, which may be a page
+            message = f"the answer is not one of AWS: {CHECK_ENDPOINT}"
         case botocore.ProfileNotFound():
             message = f"{message}: set AWS_PROFILE to one of `aws configure list-profiles`"
         case botocore.NoRegionError():
@@ -55,7 +65,13 @@ def describe_aws_error(error: Exception, *, needs: str) -> str:
 
 
 def _describe_client_error(error: botocore.ClientError, needs: str) -> str:
-    code = str(error.response.get("Error", {}).get("Code", ""))
+    answer = error.response.get("Error", {})
+    code, message = str(answer.get("Code", "")), str(answer.get("Message", ""))
+    if "to a valid region" in message or code == "AuthorizationHeaderMalformed":
+        return UNKNOWN_REGION
+    if not code or code.isdigit() or message.lstrip().startswith("<"):  # botocore takes the status and the whole body
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or code or "unknown"
+        return f"the answer is not one of AWS, with the HTTP status {status}: {CHECK_ENDPOINT}"
     if code in MESSAGES_BY_CODE:
         return MESSAGES_BY_CODE[code]
     if code in ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation"):

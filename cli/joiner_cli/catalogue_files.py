@@ -44,6 +44,11 @@ class LoadedCatalogue:
         """Return the zones of its offerings, sorted."""
         return tuple(sorted({one.zone for known in self.catalogue.types.values() for one in known.offerings}))
 
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """Return the regions of its offerings, sorted."""
+        return tuple(sorted({names.region_of(zone) for zone in self.zones} - {""}))
+
     def select(self, patterns: Sequence[str]) -> tuple[Catalogue, list[str]]:
         """Return the types that match a pattern (``*`` matches anything), and the patterns that match no type.
 

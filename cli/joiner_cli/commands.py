@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from joiner_cli import admission_command, pause_commands, plan_commands, uninstall_command
+from joiner_cli import admission_command, pause_commands, plan_commands, status_command, uninstall_command
 from joiner_cli.acceptance.accept_command import accept_command
 
 app = typer.Typer(
@@ -24,14 +24,20 @@ app = typer.Typer(
 # Exit code 2 means that pods stay pending; a mistyped option must not return it. typer does not export this class.
 typer.BadParameter.__bases__[0].exit_code = 1  # type: ignore[attr-defined]
 
-app.command("plan")(plan_commands.plan_command)
+# Click cuts off the short help of a command after 57 characters, in a terminal of 80 columns.
+app.command("plan", short_help="Show the nodes that manifests would get.")(plan_commands.plan_command)
 app.command("catalogue")(plan_commands.catalogue_command)
-app.add_typer(plan_commands.explain_app, name="explain")
+app.add_typer(plan_commands.explain_app, name="explain", short_help="Show why a pod is placed, or stays pending.")
+app.command("status")(status_command.status_command)
 app.command("pause")(pause_commands.pause_command)
 app.command("resume")(pause_commands.resume_command)
-app.command("admit-installer")(admission_command.admit_installer_command)
-app.command("accept")(accept_command)
-app.command("uninstall")(uninstall_command.uninstall_command)
+app.command("admit-installer", short_help="Let Joiner into a cluster with aws-auth only.")(
+    admission_command.admit_installer_command
+)
+app.command("accept", short_help="Test a deployment with one small node.")(accept_command)
+app.command("uninstall", short_help="Drain or keep the nodes before `cdk destroy`.")(
+    uninstall_command.uninstall_command
+)
 
 # The local stack comes with a checkout, not with every installation.
 if importlib.util.find_spec("joiner_local"):

@@ -30,13 +30,15 @@ Region = Annotated[
 
 @dataclass(slots=True)
 class DeployedStack:
-    """The stack of Joiner for one cluster. `outputs` are the stack's outputs; `region` is the one of boto3."""
+    """The stack of Joiner for one cluster. `outputs` are the stack's outputs, `status` is CloudFormation's; `region` is
+    the one of boto3."""
 
     cluster: str
     region: str
     outputs: Mapping[str, str]
     _session: Any
     _clients: dict[tuple[str, int], Any] = field(default_factory=dict)
+    status: str = ""
 
     @classmethod
     def find(cls, cluster: str, region: str | None) -> "DeployedStack":
@@ -59,8 +61,17 @@ class DeployedStack:
                         "name, --region and AWS_PROFILE"
                     )
                 raise
+            here.status = str(found["StackStatus"])
             here.outputs = {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", ())}
         return here
+
+    @property
+    def deletion_command(self) -> str:
+        """Return the command that deletes the stack: in the checkout, with the name of the settings of its deployment.
+
+        A stack that an earlier version deployed does not have that name.
+        """
+        return f"node_modules/.bin/cdk destroy -c cluster={self.outputs.get('SettingsName') or 'NAME_OF_THE_SETTINGS'}"
 
     def credentials(self) -> Any:
         """Return the caller's credentials, which sign the token for the API server."""
@@ -82,16 +93,13 @@ class DeployedStack:
 @contextmanager
 def aws_errors_reported(needs: str) -> Iterator[None]:
     """Turn AWS errors into one line with a remedy, and exit code 1. `needs` names the permissions of the command."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     from joiner.adapters.ec2_errors import Ec2Error
-    from joiner_cli.aws_errors import describe_aws_error
+    from joiner_cli.aws_errors import AWS_ERRORS, describe_aws_error
 
     try:
         yield
     except (
-        BotoCoreError,
-        ClientError,
+        *AWS_ERRORS,
         Ec2Error,
         ValueError,
     ) as error:  # botocore raises a plain ValueError for an invalid endpoint URL

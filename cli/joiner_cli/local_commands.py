@@ -94,7 +94,7 @@ def down(root: Root = DEFAULT_ROOT) -> None:
     commentary.print("the stack is stopped" if found else "no stack was running")
 
 
-@app.command()
+@app.command(short_help="Show whether the stack runs, and its addresses.")
 def status(root: Root = DEFAULT_ROOT) -> None:
     """Show whether the stack runs, and its addresses; exit code 1 if it does not run."""
     stack = LocalStack(root)
@@ -121,7 +121,7 @@ def fire_sweep(root: Root = DEFAULT_ROOT) -> None:
         typer.echo(json.dumps(LocalStack(root).fire_sweep()))
 
 
-@app.command()
+@app.command(short_help="Change what the local AWS simulates.")
 def knob(
     name: Annotated[
         str,

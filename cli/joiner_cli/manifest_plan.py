@@ -20,6 +20,7 @@ from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifest_set
 from joiner_cli.missing_spot_prices import close_spot_pools, lacks_spot_prices, report_missing_prices
+from joiner_cli.region_problems import find_region_problems
 from joiner_cli.settings_limits import SettingsLimits
 
 SLOW_IMPORTS: Final = (
@@ -102,9 +103,14 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
     )
     if request.instance_prices:
         classes = {key: replace(one, costs=None) for key, one in classes.items()}
-    snapshot = replace(
-        manifest_set.snapshot, problems=(*manifest_set.snapshot.problems, *class_problems(classes.values()))
+    foreign = find_region_problems(
+        found.regions,
+        settings=request.limits.region,
+        nodes=manifest_set.lists.get("nodes", ()),
+        classes=manifests,
     )
+    problems = (*manifest_set.snapshot.problems, *class_problems(classes.values()), *foreign)
+    snapshot = replace(manifest_set.snapshot, problems=problems)
     without_spot = lacks_spot_prices(found.catalogue)
     if without_spot:
         snapshot = close_spot_pools(snapshot)

@@ -45,7 +45,7 @@ def _set(cluster: str, region: str | None, *, paused: bool) -> None:
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from joiner_cli.aws_errors import describe_aws_error
+    from joiner_cli.aws_errors import AWS_ERRORS, describe_aws_error
 
     needed = f"ssm:GetParameter and ssm:PutParameter on the parameter {pause_parameter(cluster)}"
     quick = Config(connect_timeout=SECONDS, read_timeout=SECONDS, retries={"total_max_attempts": 2})
@@ -55,7 +55,7 @@ def _set(cluster: str, region: str | None, *, paused: bool) -> None:
         exit_with_error(describe_aws_error(error, needs=needed))
     try:
         Pause(client, cluster).set(paused)
-    except (BotoCoreError, ClientError) as error:
+    except AWS_ERRORS as error:
         if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ParameterNotFound":
             exit_with_error(
                 f"no Joiner is deployed for a cluster {cluster} in this account and region: check its name, --region "

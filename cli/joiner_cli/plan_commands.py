@@ -123,7 +123,7 @@ def catalogue_command(
     region: CatalogueRegion = None,
     output: Annotated[CatalogueFormat, typer.Option("--output", "-o", help="How to show it.")] = CatalogueFormat.table,
 ) -> None:
-    """List instance types: capacity, allocatable resources, and price."""
+    """List instance types with their capacity and price."""
     with _input_errors_reported():
         found = load_catalogue(catalogue, region)
         chosen, unknown = found.select(types or [])
@@ -143,7 +143,7 @@ def catalogue_command(
 explain_app = typer.Typer(no_args_is_help=True, help="Show why a pod is placed on a node, or why it stays pending.")
 
 
-@explain_app.command("pod")
+@explain_app.command("pod", short_help="Explain where a pod is placed, or what excludes it.")
 def explain_pod_command(  # noqa: PLR0917 - typer reads the options off the parameters
     name: Annotated[str, typer.Argument(metavar="NAME", help="The pod: namespace/name, or its name alone.")],
     files: Files,
@@ -198,8 +198,6 @@ def _print_commentary(found: ManifestPlan) -> None:
         _print_to_stderr(
             f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_count_omissions(found)}"
         )
-    elif not (found.manifests.where or found.manifests.passed_over):
-        _print_to_stderr("joiner: the input holds no manifests")
     for warning in found.plan.warnings:
         _print_to_stderr(f"joiner: warning: {warning}")
     if found.plan.cut_short and not found.plan.optimal:
@@ -213,7 +211,9 @@ def _print_commentary(found: ManifestPlan) -> None:
         facts.append("without spot prices: this plan has on-demand nodes only; give spot prices with --catalogue")
     about = f" ({'; '.join(facts)})" if facts else ""
     _print_to_stderr(f"catalogue: {found.catalogue.source}{about}")
-    _print_to_stderr(f"read in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
+    counts = [f"{number:,} {kind}" for kind, number in found.manifests.counts.items()]
+    read = ", ".join(counts) or "no objects"
+    _print_to_stderr(f"read {read} in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
 
 
 def _count_omissions(found: ManifestPlan) -> str:

@@ -18,7 +18,7 @@ from joiner_cli.manifests.manifest_documents import UnreadableInput
 class SettingsLimits:
     """The ceilings of all pools together, and what node classes may name; without settings, both are unknown.
     ``overhead_price`` is what the running of a node costs in $/h, ``default_spreads`` are the default topology spread
-    constraints of the cluster's scheduler."""
+    constraints of the cluster's scheduler. ``region`` is that of the cluster."""
 
     ceilings: Ceilings = field(default_factory=Ceilings)
     policy: NodeClassPolicy | None = None
@@ -26,6 +26,7 @@ class SettingsLimits:
     tolerances: PlanTolerances = field(default_factory=PlanTolerances)
     policies: PlanPolicies = field(default_factory=PlanPolicies)
     default_spreads: tuple[Mapping[str, Any], ...] = ()
+    region: str = ""
 
 
 def read_limits(path: Path | None) -> SettingsLimits:
@@ -66,4 +67,5 @@ def read_limits(path: Path | None) -> SettingsLimits:
             settings.planning.preference_policy == "Respect", settings.planning.min_values_policy == "BestEffort"
         ),
         tuple(one.to_kube() for one in settings.planning.default_topology_spread_constraints),
+        settings.region,
     )

@@ -92,10 +92,9 @@ def _instances(here: DeployedStack) -> list[Instance]:
 def _report_kept(here: DeployedStack, left: Sequence[Instance]) -> None:
     typer.echo(f"Joiner is stopped in {here.cluster}; {_count_nodes(len(left))} will continue to run without it")
     commentary.print(
-        f"Delete the stack now: cdk destroy -c cluster={here.cluster}. Access entries, instance profiles and roles of "
-        "these nodes stay; "
-        "docs/uninstall.md says how to delete them later. To let Joiner act again instead: joiner resume "
-        f"{here.cluster}"
+        f"Delete the stack now: {here.deletion_command} (in the checkout that deployed it). Access entries, instance "
+        "profiles and roles of these nodes stay; docs/uninstall.md describes how to delete them later. To let Joiner "
+        f"act again instead: joiner resume {here.cluster}"
     )
 
 
@@ -125,8 +124,8 @@ def _drain(here: DeployedStack, left: Sequence[Instance], *, until: float) -> No
         began = max(began, len(left))
     typer.echo(f"No node of Joiner is left in {here.cluster}; nothing will be launched")
     commentary.print(
-        f"Delete the stack now: cdk destroy -c cluster={here.cluster}. To let Joiner act again: joiner resume "
-        f"{here.cluster}"
+        f"Delete the stack now: {here.deletion_command} (in the checkout that deployed it). To let Joiner act again: "
+        f"joiner resume {here.cluster}"
     )
 
 

@@ -75,7 +75,7 @@ class SurveyReports:
             return [f"the webhooks of the doorbell could not be read: {error}"]
         if not missing:
             return []
-        message = describe_missing_webhooks(missing, task.cluster.name, self._interval)
+        message = describe_missing_webhooks(missing, self._interval)
         logger.warning(message)
         self.publish([report_missing_webhooks(pool, message) for pool in survey.pools], survey, task)
         return [message]
@@ -88,7 +88,7 @@ class SurveyReports:
             if self._listed_pods.clear():
                 logger.info("the events of all pods ring the doorbell again")
         except NotFound:
-            reason = describe_missing_role(task.cluster.name)
+            reason = describe_missing_role()
             self.publish([report_missing_role(pool, reason) for pool in survey.pools], survey, task)
         except KubeError as error:  # pods that are not listed ring in any case
             reason = f"the listed pods of the last scale-up could not be cleared: {error}"

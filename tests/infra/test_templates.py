@@ -126,6 +126,7 @@ def test_the_outputs_are_those_that_users_and_tools_need(example: Synthesis) -> 
         "RetireEmptyConsole",
         "ScaleUpArn",
         "ScaleUpConsole",
+        "SettingsName",
         "SweepArn",
         "SweepConsole",
         "SweepScheduleName",

@@ -111,21 +111,20 @@ def _write_report(results: list[StepResult], about: dict[str, str], output: Repo
 
 def describe_error(error: Exception) -> AcceptanceFailed:
     """Describe an unexpected error of a step, with a remedy."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     from joiner.adapters.ec2_errors import Ec2Error
     from joiner.adapters.kube_errors import Forbidden, KubeError, Unauthorized, Unreachable
-    from joiner_cli.aws_errors import describe_aws_error
+    from joiner_cli.aws_errors import AWS_ERRORS, describe_aws_error
 
     cause = error.__cause__ if isinstance(error, Ec2Error) and isinstance(error.__cause__, Exception) else error
     remedy = "docs/command.md lists the permissions of this command"
     match cause:
-        case BotoCoreError() | ClientError():
+        case _ if isinstance(cause, AWS_ERRORS):
             return AcceptanceFailed(describe_aws_error(cause, needs="the permissions of this command"), remedy)
         case Unauthorized() | Forbidden():
             return AcceptanceFailed(
                 f"the API server denies your request: {cause}",
-                "give your role an access entry with AmazonEKSClusterAdminPolicy",
+                "give your role an access entry with AmazonEKSClusterAdminPolicy: docs/first-account.md, also for the "
+                "local stack",
             )
         case Unreachable():
             return AcceptanceFailed(

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from joiner_cli.manifests.yaml_text import NotYaml, read_yaml
+from joiner_cli.manifests.yaml_text import FLATTEN, NotYaml, read_yaml
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -31,6 +31,13 @@ class UnreadableInput(Exception):
     def __init__(self, where: str, problem: str, remedy: str) -> None:
         self.where, self.problem, self.remedy = where, problem, remedy
         super().__init__(f"{where}: {problem}: {remedy}")
+
+
+class EmptyInput(UnreadableInput):
+    """An input without any document: nothing but comments and white space."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where, "it holds no manifests", "write manifests in it, or leave it out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +88,8 @@ def read_text(text: str, source: str) -> Iterator[ManifestDocument | UnreadableI
             yield from _expand_list(f"{source}, document {number}" if several else source, manifest)
     if torn is not None:
         yield torn
+    elif all(manifest is None for manifest in found):
+        yield EmptyInput(source)
 
 
 def _read_stdin() -> Iterator[ManifestDocument | UnreadableInput]:
@@ -124,7 +133,7 @@ def _parse(text: str, source: str) -> Iterator[Any]:
             yield msgspec.json.decode(text)
             return
         except RecursionError:
-            raise UnreadableInput(source, "it is nested too deeply", "write valid YAML or JSON") from None
+            raise UnreadableInput(source, "it is nested too deeply", FLATTEN) from None
         except msgspec.DecodeError:
             several = _parse_json_stream(text)
             if several is not None:
@@ -133,12 +142,13 @@ def _parse(text: str, source: str) -> Iterator[Any]:
     try:
         yield from read_yaml(text)
     except NotYaml as error:
-        where = f"{source}, line {error.line}" if error.line else source
+        mistake = error.mistake
+        where = f"{source}, line {mistake.line}" if mistake.line else source
         templated = "{{" in text and "}}" in text
         remedy = (
             "it looks like a template: render it first, with `helm template` or the like"
             if templated
-            else "write valid YAML or JSON"
+            else mistake.remedy
         )
         raise UnreadableInput(where, str(error), remedy) from error
 

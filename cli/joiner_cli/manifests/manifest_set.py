@@ -26,7 +26,7 @@ from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.suggestions import suggest_nearest
 from joiner_cli.manifests.admission_defaults import AdmissionDefaults
 from joiner_cli.manifests.cluster_addresses import find_ip_family
-from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput
+from joiner_cli.manifests.manifest_documents import EmptyInput, ManifestDocument, UnreadableInput
 from joiner_cli.manifests.manifest_kinds import PLURALS, WORKLOADS, UnknownKind, recognize_kind
 from joiner_cli.manifests.openapi_schemas import ParsedManifest, Schemas
 from joiner_cli.manifests.readiness import Readiness, read_readiness
@@ -47,7 +47,7 @@ class ManifestSet:
     ``lists`` holds the manifests by the names of a snapshot's lists; ``replicas`` are further pods, equal within a
     workload. ``where`` maps an object to its document; ``passed_over`` counts objects of kinds that plans ignore;
     ``unreadable`` are the places that could not be read. ``unready_classes`` are node classes whose status says that
-    they are not ready, each with the reason.
+    they are not ready, each with the reason. ``counts`` are the numbers of valid objects by kind.
     """
 
     snapshot: Snapshot
@@ -58,6 +58,7 @@ class ManifestSet:
     passed_over: Mapping[str, int] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
     unready_classes: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
@@ -72,7 +73,9 @@ def read_manifest_set(
     spread constraints of the cluster's scheduler."""
     reading = _ManifestReader(default_spreads)
     for document in documents:
-        if isinstance(document, UnreadableInput):
+        if isinstance(document, EmptyInput):
+            reading.empty.append(document)
+        elif isinstance(document, UnreadableInput):
             reading.miss(document)
         else:
             reading.take(document)
@@ -93,6 +96,7 @@ class _ManifestReader:
         self.contradicted: set[str] = set()
         self.passed_over: Counter[str] = Counter()
         self.unreadable: list[str] = []
+        self.empty: list[EmptyInput] = []
 
     def miss(self, unreadable: UnreadableInput) -> None:
         self.unreadable.append(unreadable.where)
@@ -169,7 +173,17 @@ class _ManifestReader:
             notes.note(field, value, remedy)
         self.problems.extend(notes.problems)
 
+    def _report_empty(self) -> None:
+        """Report the inputs without documents: as errors if there is nothing else."""
+        alone = not (self.where or self.passed_over or self.problems)
+        for one in self.empty:
+            if alone:
+                self.miss(one)
+            else:
+                self.problems.append(InvalidManifest(one.where, "", "", one.problem, "info"))
+
     def finish(self) -> ManifestSet:
+        self._report_empty()
         self._leave_out([self.seen[subject] for subject in self.contradicted])
         self._leave_out(self._too_many_pods())
         admission = AdmissionDefaults.of(self.by_kind, self._broken())
@@ -197,6 +211,7 @@ class _ManifestReader:
             dict(sorted(self.passed_over.items())),
             tuple(self.unreadable),
             readiness.classes,
+            {kind: len(items) for kind, items in sorted(self.by_kind.items()) if items},
         )
 
     def _broken(self) -> frozenset[str]:

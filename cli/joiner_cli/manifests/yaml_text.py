@@ -10,10 +10,17 @@ meaning is ambiguous.
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import yaml
+
+from joiner_cli.manifests.yaml_mistakes import (
+    DuplicatedKey,
+    YamlMistake,
+    explain_bad_character,
+    explain_syntax_error,
+)
 
 MAX_VALUES: Final = 5_000_000
 """The most values of a document with its aliases expanded; a few lines of aliases can expand to billions."""
@@ -21,15 +28,18 @@ MAX_VALUES: Final = 5_000_000
 MAX_DEPTH: Final = 200
 """The deepest nesting: the C loader recurses once for each level, and a stack overflow would end the process."""
 
+FLATTEN: Final = "no manifest is nested so deeply: look for brackets or indentation by mistake"
+NO_ALIAS: Final = "write the values instead of aliases of aliases"
+
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class NotYaml(ValueError):
-    """The text is not valid YAML; ``line`` counts from 1, and is 0 if it is unknown."""
+    """The text is not valid YAML: the ``mistake``, with its line and the remedy."""
 
-    def __init__(self, message: str, line: int = 0) -> None:
-        super().__init__(message)
-        self.line = line
+    def __init__(self, mistake: YamlMistake) -> None:
+        super().__init__(mistake.message)
+        self.mistake = mistake
 
 
 class _Loader(_Base):  # type: ignore[misc]  # the C loader, where there is one, has no types
@@ -43,16 +53,13 @@ class _Loader(_Base):  # type: ignore[misc]  # the C loader, where there is one,
             raise yaml.constructor.ConstructorError(
                 None, None, "fields (key: value) are required here", node.start_mark
             )
-        own = [
-            key.value
-            for key, _ in node.value
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge"
-        ]
-        if len(set(own)) < len(own):
-            twice = next(key for key in own if own.count(key) > 1)
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {twice!r} is duplicated in one mapping", node.start_mark
-            )
+        own: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:merge":
+                continue
+            if key.value in own:
+                raise DuplicatedKey(key.value, key.start_mark, outer=node.start_mark.column == 0)
+            own.add(key.value)
         self.flatten_mapping(node)
         return {
             _key(self.construct_object(key, deep=True), key): self.construct_object(value, deep=True)
@@ -131,15 +138,13 @@ def read_yaml(text: str) -> Iterator[Any]:
                 _check_size(document)
             yield document
     except yaml.MarkedYAMLError as error:
-        raise NotYaml(
-            str(error.problem or error.context or "not YAML"), _line(error.problem_mark or error.context_mark)
-        ) from error
+        raise NotYaml(explain_syntax_error(error, text)) from error
     except yaml.YAMLError as error:
-        raise NotYaml(" ".join(str(error).split())) from error
+        raise NotYaml(explain_bad_character(error, text)) from error
     except RecursionError:
-        raise NotYaml("it is nested too deeply") from None
+        raise NotYaml(YamlMistake("it is nested too deeply", remedy=FLATTEN)) from None
     except ValueError as error:  # a number with too many digits, an invalid character
-        raise error if isinstance(error, NotYaml) else NotYaml(str(error)) from error
+        raise error if isinstance(error, NotYaml) else NotYaml(YamlMistake(str(error))) from error
 
 
 def _check_depth(text: str) -> None:
@@ -154,13 +159,11 @@ def _check_depth(text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise NotYaml(f"it is nested too deeply, {MAX_DEPTH} levels and more", _line(event.start_mark))
+                message = f"it is nested too deeply, {MAX_DEPTH} levels and more"
+                line = event.start_mark.line + 1 if event.start_mark else 0
+                raise NotYaml(YamlMistake(message, line, FLATTEN))
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-
-
-def _line(mark: Any) -> int:
-    return mark.line + 1 if mark else 0
 
 
 def _check_size(document: Any) -> None:
@@ -172,12 +175,24 @@ def _check_size(document: Any) -> None:
         if not isinstance(value, dict | list):
             return 1
         if id(value) in open_now:
-            raise NotYaml("an alias (*) contains itself")
+            raise NotYaml(YamlMistake("an alias (*) contains itself", remedy=NO_ALIAS))
         if id(value) not in known:
             open_now.add(id(value))
             known[id(value)] = 1 + sum(map(size, value.values() if isinstance(value, dict) else value))
             open_now.discard(id(value))
         return known[id(value)]
 
-    if size(document) > MAX_VALUES:
-        raise NotYaml(f"its aliases (*) expand to more than {MAX_VALUES:,} values")
+    if size(document) <= MAX_VALUES:
+        return
+    path, inner = "", document
+    while larger := [(key, one) for key, one in _entries(inner) if size(one) > MAX_VALUES]:
+        key, inner = larger[0]
+        path += f"[{key}]" if isinstance(key, int) else f".{key}" if path else str(key)
+    message = f"its aliases (*) expand to more than {MAX_VALUES:,} values{f' in {path[:100]}' if path else ''}"
+    raise NotYaml(YamlMistake(message, remedy=NO_ALIAS))
+
+
+def _entries(value: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()

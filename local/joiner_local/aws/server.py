@@ -22,6 +22,7 @@ from joiner_local.aws.fault_injection.aws_request_faults import AwsRequestFaults
 from joiner_local.aws.iam.iam_middleware import IamMiddleware
 from joiner_local.aws.installation import RequestObservers, install_services
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.aws.region_check import RegionCheck
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -72,7 +73,8 @@ class LocalAwsApplication:
             return self._own(self.aws, path.removeprefix(OWN_PATHS), environ, start_response)
         self.observers.counts.note(environ)
         service = self.aws.services.get(_signed_for(environ))
-        return AwsRequestFaults(IamMiddleware(service or self.moto), self.observers.faults)(environ, start_response)
+        checked = IamMiddleware(RegionCheck(service or self.moto))
+        return AwsRequestFaults(checked, self.observers.faults)(environ, start_response)
 
     def _own(
         self, aws: LocalAws, name: str, environ: "WSGIEnvironment", start_response: "StartResponse"

@@ -80,7 +80,11 @@ def test_an_interruption_skips_all_but_the_cleanup() -> None:
     ("error", "text", "remedy"),
     [
         (ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "X"), "AWS refuses: no", "docs/command.md"),
-        (Unauthorized("401"), "the API server denies your request", "AmazonEKSClusterAdminPolicy"),
+        (
+            Unauthorized("401"),
+            "the API server denies your request",
+            "AmazonEKSClusterAdminPolicy: docs/first-account.md",
+        ),
         (ValueError("odd"), "ValueError: odd", "a defect of the command"),
     ],
 )

@@ -1,6 +1,9 @@
 """`joiner pause` and `joiner resume`: the parameter that the functions read, and the error messages."""
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import boto3
@@ -108,6 +111,47 @@ def test_an_invalid_cluster_name_is_reported_before_any_call(nowhere: pytest.Mon
         1,
         "joiner: 'my cluster' is not a valid EKS cluster name: use up to 100 letters, digits, - and _\n",
     )
+
+
+@pytest.mark.parametrize("body", [b"<!doctype html>\n<title>500</title>\n<h1>Oops</h1>", b"", b"Oops"])
+@pytest.mark.parametrize("status", [200, 400, 500])
+@pytest.mark.parametrize("command", ["pause prod", "status prod", "uninstall --cluster prod --nodes keep"])
+def test_the_body_of_an_answer_that_is_not_of_aws_is_never_printed(
+    command: str, status: int, body: bytes, nowhere: pytest.MonkeyPatch
+) -> None:
+    with answering(status, body) as endpoint:
+        for name, value in {**KEYS, "AWS_ENDPOINT_URL": endpoint}.items():
+            nowhere.setenv(name, value)
+        answer = joiner(*command.split())
+
+    assert (answer.exit_code, answer.out, answer.err.count("\n")) == (1, "", 1)
+    assert answer.err.startswith("joiner: the answer is not one of AWS")
+    assert "Oops" not in answer.err
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """A server that answers every request with this page."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @pytest.mark.parametrize(

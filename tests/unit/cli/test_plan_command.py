@@ -59,7 +59,7 @@ def test_commentary_goes_to_stderr(shop: Path, catalogue: Path) -> None:
         "NodePool/default: spec.template.spec.nodeClassRef is EC2NodeClass/default: there is no such class among the "
         "manifests" in commentary
     )
-    assert re.search(r"read in \d+\.\d\d s, planned in \d+\.\d\d s", commentary)
+    assert re.search(r"read 1 \w+(, \d \w+)* in \d+\.\d\d s, planned in \d+\.\d\d s", commentary)
 
 
 def test_an_empty_plan_is_reported(tmp_path: Path, catalogue: Path) -> None:

@@ -90,15 +90,35 @@ def test_an_unreadable_file_does_not_hide_problems_of_the_others(tmp_path: Path,
     assert (answer.exit_code, answer.out) == (1, "")
     assert [line.removeprefix(f"joiner: {tmp_path}/").partition(":")[0] for line in answer.err.splitlines()][:3] == [
         "manifests.yaml, document 2",
-        "torn.yaml, line 2",
+        "torn.yaml, line 1",
         "nowhere.yaml",
     ]
     message = "there is nothing to plan without 1 invalid object and the unreadable parts of 2 files"
     assert f"joiner: {message}\n" in answer.err
 
 
-def test_files_without_a_manifest_are_mentioned(tmp_path: Path, catalogue: Path) -> None:
-    answer = joiner("plan", "-f", write(tmp_path, "# nothing yet"), "--catalogue", catalogue)
+def test_an_input_without_manifests_is_an_error(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, "# nothing yet")
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue)
 
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert answer.err.startswith(
+        f"joiner: {files}: it holds no manifests: write manifests in it, or leave it out\n"
+        "joiner: there is nothing to plan without the unreadable parts of 1 file\n"
+    )
+    assert "read no objects in" in answer.err
+    assert joiner("plan", "-f", "-", "--catalogue", catalogue, "-o", "json").json["problems"][0]["object"] == "stdin"
+    assert joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue).exit_code == 1
+
+
+def test_an_empty_file_beside_others_and_an_empty_list_are_notes(tmp_path: Path, catalogue: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("# nothing yet\n---\n")
+    answer = joiner("plan", "-f", write(tmp_path, pod("a")).parent, "--catalogue", catalogue)
+
+    assert answer.exit_code == 2
+    assert f"joiner: note: {tmp_path}/empty.yaml: it holds no manifests\n" in answer.err
+    assert "read 1 Pod in" in answer.err
+
+    answer = joiner("plan", "-f", "-", "--catalogue", catalogue, stdin="apiVersion: v1\nkind: List\nitems: []\n")
     assert (answer.exit_code, answer.out) == (0, "No pods are pending: nothing to do.\n")
-    assert answer.err.startswith("joiner: the input holds no manifests\n")
+    assert "read no objects in" in answer.err

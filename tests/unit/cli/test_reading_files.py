@@ -29,19 +29,39 @@ def test_yaml_is_read_as_kubectl_reads_it() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: [", "file.yaml, line 2: did not find expected node content"),
-        ("a: 1\na: 2\n", "file.yaml, line 1: the key 'a' is duplicated in one mapping"),
-        ("a: &a [*a]\n", "found unconstructable recursive node"),
+        ("a: [", "file.yaml, line 1: a value is missing after [, { or ',': close the bracket, or write the value"),
+        ("a: 1\na: 2\n", "file.yaml, line 2: the key 'a' is duplicated in one mapping: keep one of them"),
+        ("a: &a [*a]\n", "an alias (*) contains itself: write the values instead of the alias"),
         (
             "\n".join(["a0: &a0 [1]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))]),
-            "its aliases (*) expand to more than",
+            "its aliases (*) expand to more than 5,000,000 values in a7: write the values instead of aliases",
         ),
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("[" * 100_000, "nested too deeply"),
         ("kind: List\napiVersion: v1\nitems: {a: b}\n", "file.yaml: its items are no list: write items: [...]"),
         ("name: {{ .Release.Name }}\n", "it looks like a template: render it first, with `helm template` or the like"),
+        ("a: 1\nb: [1, 2\nc: 3\nd: 4\n", "line 2: the [ is not closed, or a ',' is missing between its entries"),
+        ('{"a": 1,\n "b": {"c": 2\n', "line 2: the { is not closed"),
+        ('a: 1\nb: "c\nd: 3\n', "line 2: the quotation mark is not closed"),
+        ("a: 1\nmetadata\n  b: 2\n", "line 2: there is no ':' after this key"),
+        ("a: 1\n----\nb: 2\n", "line 2: ---- is no separator of documents: write exactly three dashes: ---"),
+        (
+            "apiVersion: v1\nkind: Pod\napiVersion: v1\n",
+            "line 3: the key 'apiVersion' is duplicated in one mapping: write a line --- between two objects",
+        ),
+        ("a:\n    b: 1\n  c: 2\n", "line 3: it does not continue the mapping that begins in line 1"),
+        ("a: 1\n\tb: 2\n", "line 2: a tab indents the line: indent with spaces"),
+        ("a: 1\nhost: *.example.com\n", "line 2: *.example.com is an alias that nothing defines: put the value in"),
+        ("a: 1\nb: @c\n", "line 2: a value cannot begin with @: put the value in quotes"),
+        ("a: 1\nb: \x01\n", "line 2: the control character U+0001 is not allowed"),
+        ("a: 1\nb: c: d\n", "line 2: a key is not allowed at this place: put the value in quotes if it has a ': '"),
+        ("a: 1\r\nb: [\r\nc: 1\r\n", "line 2: the [ is not closed"),
     ],
-    ids=["torn", "twice", "cycle", "bomb", "python", "deep", "items", "template"],
+    ids=[
+        *("torn", "twice", "cycle", "bomb", "python", "deep", "items", "template"),
+        *("bracket", "brace", "quotation", "colon", "no separator", "joined", "indentation", "tab", "alias", "at sign"),
+        *("control", "second colon", "Windows"),
+    ],
 )
 def test_an_unreadable_document_is_reported_with_its_place(text: str, problem: str) -> None:
     found = of_yaml(text)
@@ -59,7 +79,7 @@ def test_documents_before_a_syntax_error_are_read_and_both_are_reported() -> Non
         "Pod/default/B: metadata.name is B: use up to 253 lowercase letters, digits, - and ., each part beginning and "
         "ending with a letter "
         "or digit",
-        "file.yaml, line 7: did not find expected node content: write valid YAML or JSON",
+        "file.yaml, line 6: a value is missing after [, { or ',': close the bracket, or write the value",
     ]
 
 
@@ -70,7 +90,7 @@ def test_every_file_is_read_and_every_unreadable_one_reported(tmp_path: Path) ->
     found = read_manifest_set(read_documents([str(tmp_path), str(tmp_path / "nowhere.yaml"), str(GOOD)]))
 
     assert [str(one).removeprefix(f"{tmp_path}/").partition(":")[0] for one in found.errors] == [
-        "a.yaml, line 2",
+        "a.yaml, line 1",
         "b.json",
         "Pod/default/C",
         "nowhere.yaml",
@@ -86,7 +106,9 @@ def test_a_document_that_is_not_an_object_is_reported_with_its_place() -> None:
     assert [str(one) for one in of_yaml("- a\n").errors] == [
         "file.yaml: it is [a]: write an object here, with apiVersion, kind, metadata and spec"
     ]
-    assert [str(one) for one in of_yaml("").errors] == []
+    assert [str(one) for one in of_yaml("").errors] == [
+        "file.yaml: it holds no manifests: write manifests in it, or leave it out"
+    ]
     assert [str(one) for one in of_yaml("[{kind: Pod}, {kind: Pod}]").errors] == [
         "file.yaml: it is [{kind: Pod}, {kind: Pod}]: write it as {apiVersion: v1, kind: List, items: [...]}, "
         "or write each object as a separate document, with --- between them"

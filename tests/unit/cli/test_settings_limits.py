@@ -125,3 +125,25 @@ def test_settings_that_cannot_be_read_are_one_line_that_names_the_file_once(
     assert answer.exit_code == 1
     assert message in line
     assert line.count(str(path)) == 1
+
+
+def test_input_of_another_region_than_the_catalogue_is_reported(tmp_path: Path, catalogue: Path) -> None:
+    zone = {"labels": {"topology.kubernetes.io/zone": "eu-west-1a"}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", **zone}}
+    there = {**node_class(), "status": {"subnets": [{"id": "subnet-1", "zone": "eu-central-1b"}]}}
+    other = tmp_path / "other.yaml"
+    other.write_text(json.dumps({"cluster": "prod", "region": "ap-south-1"}))
+
+    files = write(tmp_path, pool(), there, node)
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "--settings", other, "-o", "json")
+    same = joiner("plan", "-f", write(tmp_path, pool()), "--catalogue", catalogue, "--settings", settings(tmp_path))
+
+    described = "the catalogue has us-east-1, so that types, zones and prices of this plan are those of another region"
+    assert [one["object"] for one in answer.json["problems"] if described in one["message"]] == [
+        "settings",
+        "Node/n",
+        "EC2NodeClass/default",
+    ]
+    assert "region is ap-south-1" in answer.err
+    assert "give the catalogue of ap-south-1 with --catalogue FILE" in answer.err
+    assert described not in same.err

@@ -33,7 +33,8 @@ class InstalledAccount:
         self.sweep = self.states.create_state_machine(name="sweep", definition=definition, roleArn=role)[
             "stateMachineArn"
         ]
-        template = {"Resources": {"Any": MACHINE}, "Outputs": {"SweepArn": {"Value": self.sweep}}}
+        outputs = {"SweepArn": {"Value": self.sweep}, "SettingsName": {"Value": "production"}}
+        template = {"Resources": {"Any": MACHINE}, "Outputs": outputs}
         boto3.client("cloudformation", region_name="eu-west-1").create_stack(
             StackName=stack_name("prod"), TemplateBody=json.dumps(template)
         )
@@ -92,7 +93,7 @@ def test_keep_stops_joiner_and_reports_the_number_of_nodes(account: InstalledAcc
         0,
         "Joiner is stopped in prod; 1 node will continue to run without it\n",
     )
-    assert "cdk destroy -c cluster=prod" in answer.err
+    assert "Delete the stack now: node_modules/.bin/cdk destroy -c cluster=production (in the checkout" in answer.err
     assert (account.value(), account.sweeps()) == (KEEPING, 0)
 
 

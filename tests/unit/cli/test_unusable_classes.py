@@ -104,6 +104,12 @@ ASSUMED: Mapping[str, tuple[dict[str, Any], str]] = {
 }
 
 
+UNCHECKED = (
+    "whether the settings of the cluster allow nodes (nodeRoles) is not checked: give them with --settings "
+    "clusters/NAME.yaml"
+)
+
+
 @pytest.mark.parametrize(("spec", "note"), ASSUMED.values(), ids=ASSUMED)
 def test_a_plan_without_aws_notes_what_it_assumes_of_a_class(
     spec: dict[str, Any], note: str, tmp_path: Path, catalogue: Path
@@ -111,7 +117,7 @@ def test_a_plan_without_aws_notes_what_it_assumes_of_a_class(
     answer = plan(tmp_path, catalogue, pool(), {**node_class(), "spec": spec})
 
     notes = [line.rpartition("EC2NodeClass/default: ")[2] for line in answer.err.splitlines() if "note: " in line]
-    assert notes == [note]
+    assert sorted(notes) == sorted([note, UNCHECKED] if "role" in spec else [note])
 
 
 @pytest.mark.parametrize("family", ["AL2", "AL2023", "Bottlerocket", "Custom"])
@@ -170,6 +176,7 @@ def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> 
             "warning",
         ),
         ("spec.kubelet: it has no effect with the family Custom: write it into userData", "warning"),
+        (UNCHECKED, "info"),
         (
             "images chosen by id, name, tags or parameter are not looked up: this plan assumes one for each "
             "architecture",

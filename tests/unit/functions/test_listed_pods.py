@@ -144,7 +144,8 @@ def test_a_missing_role_is_a_reason_of_the_sweep_and_an_event_of_the_pool(cluste
 
     missing = (
         "Role joiner:listed-pods does not exist in kube-system: each pod of a burst calls the doorbell twice. "
-        "To install it: cdk deploy -c cluster=demo -c rotate=WORD with a new WORD"
+        "To install it: node_modules/.bin/cdk deploy -c cluster=NAME -c rotate=WORD, with the name of its settings and "
+        "a new WORD"
     )
     assert surveyed["reasons"] == [missing]
     assert [

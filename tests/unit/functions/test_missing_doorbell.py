@@ -15,8 +15,8 @@ from tests.unit.functions.small_account import DOORBELL, pending
 ROOT = Path(__file__).parents[3]
 
 REMEDY = (
-    "Joiner notices changes only at its sweep, up to 60 s later. To install it: cdk deploy -c cluster=demo "
-    "-c rotate=WORD with a new WORD"
+    "Joiner notices changes only at its sweep, up to 60 s later. To install it: node_modules/.bin/cdk deploy "
+    "-c cluster=NAME -c rotate=WORD, with the name of its settings and a new WORD"
 )
 
 

@@ -129,7 +129,10 @@ def test_an_image_id_that_is_not_found_is_reported_where_others_are_used() -> No
     there = resolved(two, images=[image("ami-2", "123456789012")])
 
     assert there.ready
-    assert [(each.reason, each.severity) for each in there.problems] == [("ImageNotFound", "warning")]
+    assert [(each.reason, each.severity) for each in there.problems] == [
+        ("ImageNotFound", "warning"),
+        ("RoleAssumed", "info"),
+    ]
     assert "no image ami-1 of amazon, self" in there.problems[0].message
 
 

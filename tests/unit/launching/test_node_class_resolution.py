@@ -90,7 +90,23 @@ def test_the_default_family_is_al2023_and_is_reported() -> None:
     there = resolved()
 
     assert there.ami_family == "AL2023"
-    assert [(problem.reason, problem.severity) for problem in there.problems] == [("FamilyAssumed", "info")]
+    assert [(problem.reason, problem.severity) for problem in there.problems] == [
+        ("FamilyAssumed", "info"),
+        ("RoleAssumed", "info"),
+    ]
+
+
+def test_a_class_without_role_reports_the_default() -> None:
+    modern = replace(TEMPLATE, kind="EC2NodeClass")
+    default, named = resolved(modern), resolved(replace(modern, role="KarpenterNodeRole-prod"))
+
+    [found] = [problem for problem in default.problems if problem.condition == "InstanceProfileReady"]
+    assert (found.reason, found.severity, default.ready) == ("RoleAssumed", "info", True)
+    assert found.message == (
+        "role and instanceProfile are not set: nodes have KarpenterNodeRole-prod, the first role of the settings "
+        "(nodeRoles.names)"
+    )
+    assert "InstanceProfileReady" not in {problem.condition for problem in named.problems}
 
 
 @pytest.mark.parametrize(
@@ -141,7 +157,7 @@ def test_more_security_groups_than_an_interface_can_have_are_reported(
 
     there = resolved(security_groups=groups)
 
-    found = [one for one in there.problems if one.reason != "FamilyAssumed"]
+    found = [one for one in there.problems if not one.reason.endswith("Assumed")]
     assert [(one.condition, one.reason, one.severity) for one in found] == reported
     assert there.ready == (count <= 16)
     assert all(words in one.message for one in found)

@@ -101,5 +101,8 @@ READABLE: Mapping[str, str] = {
 def test_user_data_that_nodeadm_and_cloud_init_read_has_no_problem(user_data: str) -> None:
     own = NodeSettings(replace(CLUSTER, certificate_authority=CERTIFICATE), own=user_data)
 
-    assert resolved(replace(TEMPLATE, ami_family="AL2023", user_data=user_data)).problems == ()
+    named = replace(
+        TEMPLATE, ami_family="AL2023", user_data=user_data, kind="EC2NodeClass", role="KarpenterNodeRole-prod"
+    )
+    assert resolved(named).problems == ()
     assert read_node_config(IMAGE_FAMILIES["AL2023"].write_user_data(own).encode()).cluster == "prod"

@@ -9,6 +9,7 @@ while the deletion of the stack checks for nodes).
 from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
+from botocore.parsers import ResponseParserError
 
 from joiner.names import ACTING, PAUSED, STOPS_EVERYTHING, STOPS_LAUNCHES, pause_parameter
 
@@ -51,7 +52,8 @@ class Pause:
 
     def write(self, value: str) -> None:
         """Write one of the values. A parameter that was not deployed is not created: its cluster's name may be
-        misspelt.
+        misspelt. Raises ``ResponseParserError`` if something else than AWS answers, which boto3 takes for a success.
         """
-        self._client.get_parameter(Name=self._name)
+        if "Parameter" not in self._client.get_parameter(Name=self._name):
+            raise ResponseParserError("the answer has no Parameter")
         self._client.put_parameter(Name=self._name, Value=value, Type="String", Overwrite=True)

@@ -13,6 +13,7 @@ from joiner.launching.block_devices import VolumeAnswers, find_volume_problems
 from joiner.launching.class_manifest_problems import (
     allowed_roles,
     find_assumed_family,
+    find_assumed_role,
     find_family_problems,
     find_unpriced_licence,
     find_user_data_problems,
@@ -239,7 +240,7 @@ def _instance_profile(
     if not profile:
         wrong = wrong or ("InstanceProfileMissing", "there is no default instance profile: name one in instanceProfile")
     if not wrong:
-        return profile, []
+        return profile, find_assumed_role(node_class, ceilings)
     reason, message = wrong
     field = "instanceProfile" if node_class.instance_profile or not node_class.role else "role"
     return "", [NodeClassProblem("InstanceProfileReady", reason, f"{field_path(node_class, field)}: {message}")]

@@ -6,29 +6,32 @@ from joiner.names import DOORBELL_WEBHOOK, DOORBELL_WEBHOOKS, LISTED_PODS_NAMESP
 from joiner.pools import NodePool
 from joiner.reporting.events import Event, Subject
 
+INSTALL = "node_modules/.bin/cdk deploy -c cluster=NAME -c rotate=WORD, with the name of its settings and a new WORD"
+"""The command that installs the manifests again. The settings may have another name than the cluster."""
 
-def describe_missing_webhooks(missing: Sequence[str], cluster: str, interval: int) -> str:
+
+def describe_missing_webhooks(missing: Sequence[str], interval: int) -> str:
     """Return what is missing, its effect and the remedy; `interval` is the time between sweeps in seconds.
 
-    >>> describe_missing_webhooks(("pods.doorbell.joiner.dev",), "prod", 60)[:79]
+    >>> describe_missing_webhooks(("pods.doorbell.joiner.dev",), 60)[:79]
     'ValidatingWebhookConfiguration joiner-doorbell lacks pods.doorbell.joiner.dev: '
     """
     lacks = f"lacks {', '.join(missing)}" if set(missing) < set(DOORBELL_WEBHOOKS) else "does not exist"
     return (
         f"ValidatingWebhookConfiguration {DOORBELL_WEBHOOK} {lacks}: Joiner notices changes only at its sweep, "
-        f"up to {interval} s later. To install it: cdk deploy -c cluster={cluster} -c rotate=WORD with a new WORD"
+        f"up to {interval} s later. To install it: {INSTALL}"
     )
 
 
-def describe_missing_role(cluster: str) -> str:
+def describe_missing_role() -> str:
     """Return the effect of the missing Role of listed pods, and the remedy.
 
-    >>> describe_missing_role("prod")[:58]
+    >>> describe_missing_role()[:58]
     'Role joiner:listed-pods does not exist in kube-system: eac'
     """
     return (
         f"Role {LISTED_PODS_ROLE} does not exist in {LISTED_PODS_NAMESPACE}: each pod of a burst calls the doorbell "
-        f"twice. To install it: cdk deploy -c cluster={cluster} -c rotate=WORD with a new WORD"
+        f"twice. To install it: {INSTALL}"
     )
 
 

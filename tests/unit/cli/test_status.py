@@ -1,0 +1,69 @@
+"""`joiner status`: whether Joiner acts, its nodes, and its exit codes."""
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from moto import mock_aws
+
+from joiner.adapters.pause import Pause
+from joiner.names import DELETING, DRAINING, KEEPING
+from tests.unit.cli.command_runs import joiner
+from tests.unit.cli.test_uninstalling import InstalledAccount
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[InstalledAccount]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    with mock_aws():
+        made = InstalledAccount()
+        yield made
+        made.remove()
+
+
+def test_an_acting_joiner_and_its_nodes_are_shown(account: InstalledAccount) -> None:
+    account.launch("default-1")
+    account.launch("default-2")
+
+    answer = joiner("status", "prod")
+    lines = dict(line.split(maxsplit=1) for line in answer.out.splitlines() if not line.startswith("last"))
+
+    assert (answer.exit_code, answer.err) == (0, "")
+    assert lines["cluster"] == "prod in eu-west-1"
+    assert lines["stack"] == "joiner-prod CREATE_COMPLETE"
+    assert lines["state"].startswith("acting since 2")
+    assert lines["state"].endswith("Z: nodes are launched and removed")
+    assert lines["nodes"] == "2 running"
+
+
+def test_a_pause_is_shown_with_the_command_that_ends_it(account: InstalledAccount) -> None:
+    assert joiner("pause", "prod").exit_code == 0
+
+    answer = joiner("status", "prod", "-o", "json")
+
+    assert answer.exit_code == 2
+    assert (answer.json["state"], answer.json["nodes"], answer.json["lastScaleUp"]) == ("paused", {}, None)
+    assert answer.json["effect"].endswith("to end it: joiner resume prod")
+    assert joiner("resume", "prod").exit_code == 0
+    assert joiner("status", "prod").exit_code == 0
+    assert account.value() == "false"
+
+
+@pytest.mark.parametrize(("value", "state"), [(DRAINING, "draining"), (KEEPING, "stopped"), (DELETING, "stopped")])
+def test_what_uninstall_and_a_deletion_write_is_shown(account: InstalledAccount, value: str, state: str) -> None:
+    Pause(account.ssm, "prod").write(value)
+
+    answer = joiner("status", "prod", "-o", "yaml")
+
+    assert (answer.exit_code, yaml.safe_load(answer.out)["state"]) == (2, state)
+
+
+def test_a_cluster_without_joiner_is_an_error(account: InstalledAccount) -> None:
+    answer = joiner("status", "prdo")
+
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert "no Joiner is deployed for a cluster prdo" in answer.err
+    assert account.value() == "false"
