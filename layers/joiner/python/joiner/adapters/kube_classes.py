@@ -17,7 +17,7 @@ def write_finalizer_changes(kube: Kube, changes: Iterable[FinalizerChange]) -> l
     by_kind = {kind.kind: kind for kind in kinds.NODE_CLASSES}
 
     def write(change: FinalizerChange) -> None:
-        patch_latest(kube, by_kind[change.kind], change.name, partial(change_finalizer, held=change.held))
+        patch_latest(kube, by_kind[change.kind], change.name, partial(change_finalizer, added=change.added))
 
     return [
         f"{change.kind}/{change.name}: {answer}"
@@ -29,4 +29,4 @@ def write_finalizer_changes(kube: Kube, changes: Iterable[FinalizerChange]) -> l
 def release_classes(kube: Kube, claims: Iterable[NodeClaim]) -> list[str]:
     """Remove the finalizer from deleted classes without claims; return what could not be written."""
     listed = [{"kind": kind.kind, **each} for kind in kinds.NODE_CLASSES for each in kube.list(kind)]
-    return write_finalizer_changes(kube, [each for each in find_finalizer_changes(listed, claims) if not each.held])
+    return write_finalizer_changes(kube, [each for each in find_finalizer_changes(listed, claims) if not each.added])

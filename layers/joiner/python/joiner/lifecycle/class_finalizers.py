@@ -19,11 +19,11 @@ CLAIMS_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class FinalizerChange:
-    """A change of the finalizer of one class: `held` is whether the class gets it or loses it."""
+    """A change of the finalizer of one class: it is added if `added`, and else removed."""
 
     kind: str
     name: str
-    held: bool
+    added: bool
 
 
 def find_finalizer_changes(classes: Iterable[Manifest], claims: Iterable[NodeClaim]) -> list[FinalizerChange]:
@@ -32,7 +32,7 @@ def find_finalizer_changes(classes: Iterable[Manifest], claims: Iterable[NodeCla
     >>> from joiner.pools import NodeClassRef
     >>> web = NodeClaim("web-1", class_ref=NodeClassRef("EC2NodeClass", "default"))
     >>> find_finalizer_changes([{"kind": "EC2NodeClass", "metadata": {"name": "default"}}], [web])
-    [FinalizerChange(kind='EC2NodeClass', name='default', held=True)]
+    [FinalizerChange(kind='EC2NodeClass', name='default', added=True)]
     """
     used = {claim.class_ref.key for claim in claims}
     found = []
@@ -41,19 +41,21 @@ def find_finalizer_changes(classes: Iterable[Manifest], claims: Iterable[NodeCla
         in_use, deleting = f"{kind}/{name}" in used, bool(manifest["metadata"].get("deletionTimestamp"))
         held = CLASS_FINALIZER in (manifest["metadata"].get("finalizers") or ())
         if held and deleting and not in_use:
-            found.append(FinalizerChange(kind, name, held=False))
+            found.append(FinalizerChange(kind, name, added=False))
         elif in_use and not held and not deleting:
-            found.append(FinalizerChange(kind, name, held=True))
+            found.append(FinalizerChange(kind, name, added=True))
     return found
 
 
-def change_finalizer(manifest: Manifest, *, held: bool) -> Manifest | None:
-    """Return the merge patch that adds Joiner's finalizer to a class or removes it; None if nothing has to change."""
+def change_finalizer(manifest: Manifest, *, added: bool) -> Manifest | None:
+    """Return the merge patch that adds Joiner's finalizer to a class, or removes it unless `added`; None if nothing has
+    to change.
+    """
     metadata = manifest["metadata"]
     present = list(metadata.get("finalizers") or ())
-    if held == (CLASS_FINALIZER in present) or (held and metadata.get("deletionTimestamp")):
+    if added == (CLASS_FINALIZER in present) or (added and metadata.get("deletionTimestamp")):
         return None
-    after = [*present, CLASS_FINALIZER] if held else [each for each in present if each != CLASS_FINALIZER]
+    after = [*present, CLASS_FINALIZER] if added else [each for each in present if each != CLASS_FINALIZER]
     return {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": after or None}}
 
 

@@ -2,10 +2,13 @@
 
 They were chosen by plans of the recorded cases (``bench/plan_prices.py``): each is the size from which the other method
 finds cheaper plans in the same time, or from which a method takes too long. Change one only with that benchmark. The
-total effort is in ``effort.py``. Numerical tolerances, and what a step of a loop costs, stand beside their loops.
+total effort is in ``effort.py``. Other numerical tolerances, and what a step of a loop costs, stand beside their loops.
 """
 
 from typing import Final
+
+TINY: Final = 1e-9
+"""Prices ($/h) and numbers of pods that differ by less are equal."""
 
 # Which stages run, by the number of pods.
 

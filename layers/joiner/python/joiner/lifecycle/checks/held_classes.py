@@ -9,7 +9,7 @@ def find_unsettled_classes(survey: ClusterSurvey) -> list[str]:
     """Return one sentence for each class."""
     classes = [manifest for plural in NODE_CLASS_RESOURCES for manifest in survey.lists.get(plural, ())]
     return [
-        f"{hold.kind}/{hold.name} {'has claims and no finalizer' if hold.held else 'is deleted and has no claims'}"
+        f"{hold.kind}/{hold.name} {'has claims and no finalizer' if hold.added else 'is deleted and has no claims'}"
         for hold in find_finalizer_changes(classes, survey.claims)
     ]
 

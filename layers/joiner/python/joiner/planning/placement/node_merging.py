@@ -22,6 +22,7 @@ from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
+from joiner.planning.tuning import TINY
 
 MOST_PATTERNS: Final = 300
 """The number of different nodes of a pool that are looked at; further ones stay as they are."""
@@ -29,7 +30,6 @@ MOST_WORK: Final = 4_000
 """The number of patterns that are looked at for one pool, in all rounds: about a quarter of a second."""
 WORK_OF_A_REFUSAL: Final = 50
 """What a merge that a rule refuses counts: its nodes are opened and closed again."""
-TINY: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,12 +112,14 @@ class OfferArrays:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Merge:
-    """One node of an offer for so many nodes of each pattern. ``extra`` is what it costs more, in $/h."""
+    """One node of an offer for so many nodes of each pattern. ``extra`` is what it costs more, in $/h, and ``place``
+    the place of the offer among those of the pool."""
 
     offer: NodeOffer
     variant: PoolVariant
     parts: tuple[tuple[Pattern, int], ...]
     extra: float
+    place: int
 
     @property
     def removed(self) -> int:
@@ -165,13 +167,17 @@ class NodeMerger:
     def _best(self, budget: float) -> Merge | None:
         patterns = patterns_of(self._state, self._pool_offers)
         self.work += max(len(patterns), 1)
-        found = (
+        best = (
             self._best_of(
                 variant, [pattern for pattern in patterns if pattern.choice.variant is variant][:MOST_PATTERNS], budget
             )
             for variant in dict.fromkeys(pattern.choice.variant for pattern in patterns)
         )
-        return min((merge for merge in found if merge is not None), key=_rank, default=None)
+        found = [merge for merge in best if merge is not None]
+        if not found:
+            return None
+        extra, removed = np.array([each.extra for each in found]), np.array([each.removed for each in found])
+        return found[int(_rank(extra, removed, np.array([each.place for each in found]))[0])]
 
     def _best_of(self, variant: PoolVariant, patterns: Sequence[Pattern], budget: float) -> Merge | None:
         """Return the best of the merges that fill each offer with these nodes, those with the highest price for their
@@ -202,7 +208,7 @@ class NodeMerger:
         extra = arrays.price - paid
         removed = taken.sum(axis=0) - 1
         able = np.flatnonzero((removed >= 1) & (extra <= max(budget, 0.0) + TINY))
-        for position in able[_rank_all(extra[able], removed[able], arrays.place[able])].tolist():
+        for position in able[_rank(extra[able], removed[able], arrays.place[able])].tolist():
             one = arrays.offers[position]
             if (one.index, id(variant)) in self._refused:
                 continue
@@ -210,7 +216,7 @@ class NodeMerger:
                 (pattern, int(taken[at, position])) for at, pattern in enumerate(patterns) if taken[at, position]
             )
             if self._within_radius(parts):
-                return Merge(one, variant, parts, float(extra[position]))
+                return Merge(one, variant, parts, float(extra[position]), int(arrays.place[position]))
         return None
 
     def _open_to(self, pattern: Pattern) -> Marks:
@@ -254,18 +260,11 @@ def _need(pattern: Pattern, resources: int) -> Floats:
     return np.array(sum_needs(pattern.planned, resources), dtype=float)
 
 
-def _rank_all(extra: Floats, removed: Whole, place: Whole) -> Whole:
-    """Return the order of merges by `_rank`, as arrays: what each costs, the nodes that it removes, and the place of
-    its offer."""
+def _rank(extra: Floats, removed: Whole, place: Whole) -> Whole:
+    """Return the positions of merges, best first: those that cost nothing, most nodes removed first; then the cheapest
+    for each removed node. ``extra`` is what each costs, ``place`` the place of its offer."""
     costs = extra > TINY
     return np.lexsort((place, extra.round(9), -removed, np.where(costs, extra / removed, 0.0).round(9), costs))
-
-
-def _rank(merge: Merge) -> tuple[object, ...]:
-    """Order merges: those that cost nothing, most nodes removed first; then the cheapest for each removed node."""
-    costs = merge.extra > TINY
-    each = merge.extra / merge.removed if costs else 0.0
-    return (costs, round(each, 9), -merge.removed, round(merge.extra, 9), merge.offer.offer, merge.offer.index)
 
 
 class TypeReduction:

@@ -15,12 +15,12 @@ from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.node_exchange import NodeExchange, has_preferences, offers_for
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
+from joiner.planning.tuning import TINY
 
 MOST_NODES: Final = 3_000
 """With more nodes, those beyond stay in their zones."""
 MOST_TOGETHER: Final = 16
 """With more pods than this in one zone only, a node is divided in two, so that another zone has some of them."""
-TINY: Final = 1e-9
 
 Counts = dict[str, float]
 

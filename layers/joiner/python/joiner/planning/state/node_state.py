@@ -1,9 +1,10 @@
 """One node of a plan while it is made, and the volumes that are attached to it."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from joiner import names
 from joiner.cluster import HostPort, Taint
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
@@ -43,6 +44,27 @@ class NodeState:
     def price(self) -> float:
         """Return the price in $/h of a new node; 0 for an existing one."""
         return self.choice.one.offer.price_per_hour if self.choice else 0.0
+
+    @classmethod
+    def with_daemons(
+        cls, name: str, offer: OfferChoice, daemons: Iterable[PodGroup], *, always: bool = False
+    ) -> "NodeState":
+        """Return a node of an offer, with the pods of these DaemonSets only.
+
+        With ``always``, the plan creates it in any case.
+        """
+        node = cls(
+            name=name,
+            labels={**offer.one.labels, **offer.variant.labels, names.HOSTNAME: name},
+            taints=offer.pool_offers.pool.taints,
+            free=list(offer.one.free),
+            choice=None if always else offer,
+            made=offer if always else None,
+        )
+        for daemon in daemons:
+            node.held[daemon] = 1
+            node.ports.extend(daemon.constraints.host_ports)
+        return node
 
 
 def attach_volume(node: NodeState, volume: tuple[int, str], number: int) -> None:

@@ -82,17 +82,8 @@ class PlanState:
     def open(self, choice: OfferChoice) -> NodeState:
         """Open a new node of this choice; it counts against limits immediately."""
         self.opened += 1
-        name = f"new-{self.opened}"
-        node = NodeState(
-            name=name,
-            labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
-            taints=choice.pool_offers.pool.taints,
-            free=list(choice.one.free),
-            choice=choice,
-        )
-        for daemon in self.groups.daemons_at(choice.one.daemons):
-            node.held[daemon] = 1
-            node.ports.extend(daemon.constraints.host_ports)
+        daemons = self.groups.daemons_at(choice.one.daemons)
+        node = NodeState.with_daemons(f"new-{self.opened}", choice, daemons)
         self.reopen(node)
         return node
 

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
-from joiner.planning.model.pod_groups import PodGroup, PodGroups
+from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.plan_policies import Ceilings
 from joiner.planning.state.existing_nodes import ExistingCapacity
 from joiner.planning.state.node_state import NodeState
@@ -53,14 +52,14 @@ def missing_static_nodes(
             if one is None:
                 why = _no_offer(pool)
                 break
-            after = price + one.offer.price_per_hour
-            if _exceed(ceilings, existing.nodes + len(found) + 1, after):
+            if _exceed(ceilings, existing.nodes + len(found) + 1, price + one.offer.price_per_hour):
                 why = "the ceilings of the cluster's settings allow no more nodes: raise them, or lower replicas"
                 break
-            price = after
+            price += one.offer.price_per_hour
             drawn[one.supply_key] += one.units
             choice = OfferChoice(pool_offers.fixed, pool_offers.fixed.variants[0], one, 0)
-            found.append(_planned_node(f"fixed-{len(found) + 1}", choice, groups.daemons_at(one.daemons)))
+            name, daemons = f"fixed-{len(found) + 1}", groups.daemons_at(one.daemons)
+            found.append(NodeState.with_daemons(name, choice, daemons, always=True))
         if lacking := wanted - (len(found) - before):
             short.extend(_lacking(pool, lacking, why))
     return found, tuple(short)
@@ -102,17 +101,3 @@ def _missing(pool: NodePool, replicas: int, existing: ExistingCapacity) -> tuple
     if "nodes" in pool.limits:
         allowed = min(missing, pool.limits["nodes"] - existing.used.get(pool.key, {}).get("nodes", 0))
     return max(allowed, 0), missing
-
-
-def _planned_node(name: str, choice: OfferChoice, daemons: Sequence[PodGroup]) -> NodeState:
-    node = NodeState(
-        name=name,
-        labels={**choice.one.labels, **choice.variant.labels, names.HOSTNAME: name},
-        taints=choice.pool_offers.pool.taints,
-        free=list(choice.one.free),
-        made=choice,
-    )
-    for daemon in daemons:
-        node.held[daemon] = 1
-        node.ports.extend(daemon.constraints.host_ports)
-    return node
