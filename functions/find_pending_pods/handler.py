@@ -7,8 +7,8 @@ list.
 Two reasons to do nothing are found here: another autoscaler creates nodes in this cluster, or an event already reported
 to each pod why no node is launched for it.
 
-A batch that is still growing gets no snapshot. The state machine waits a second and invokes the function again, which
-then lists only the pods without a node until the batch is complete.
+A batch that is still growing gets no snapshot. The function lists the pods without a node again, every half a second
+for a second. If more may come even then, the state machine waits a second and invokes the function again.
 
 Many listed pods are recorded in the cluster, so that their later events do not ring the doorbell. Without the record
 they ring again, which is harmless.
@@ -52,7 +52,7 @@ from joiner.lifecycle.planning_back_off import (
     describe_pending_classes,
     find_classes_to_plan,
 )
-from joiner.lifecycle.pod_gathering import Batch, BatchTimes, Gathering, missing_pods, must_wait
+from joiner.lifecycle.pod_gathering import SHORT_PAUSE, Batch, BatchTimes, Gathering, missing_pods, must_wait
 from joiner.lifecycle.replica_counts import count_missing_replicas
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
@@ -77,6 +77,9 @@ NOTHING: Mapping[str, Any] = {
 CONTROLLERS_READ: Final = 32
 """Controllers of one batch that are read. A batch with more of them waits while new pods keep coming."""
 
+LOOKS_AGAIN: Final = 2
+"""How often one invocation lists the pods of a growing batch again. A second of this function costs as much as a wait
+of the state machine and another invocation, which would begin later."""
 
 FIRST_SEARCH: Final = Gathering()
 DEFAULT_TIMES: Final = BatchTimes()
@@ -116,30 +119,54 @@ class PendingPodSearch:
         or if the batch is not complete. Raises LeaseLost if another execution holds the lease now.
         """
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        rings = lease.rings
         if left := yet_unstored(lease.stored_at, now):
             self._sleep(left)
+        look = _Look(lease.rings, so_far)
         if not so_far.first_look:
-            unbound = Snapshot.from_lists({"pods": self._view.pods_without_node()})
-            if (growing := self._growing(so_far, unbound.pods)) is not None:
-                return self._incomplete(rings, so_far, growing)
+            look = self._look_again(task, lease_until, replace(look, growing=self._growing(so_far, self._unbound())))
+            if look.growing is not None:
+                return self._incomplete(look)
         others = self._guards.detect(now)
         self._report(others, task, now)
         if refused := refusal_reason(others):
-            return {"rings": rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
+            return {"rings": look.rings, "refused": refused, **NOTHING, "gathering": look.so_far.to_json()}
+        recorded, lists, world = self._read(now)
+        if so_far.first_look and (growing := self._growing(so_far, world.pods)) is not None:
+            look = self._look_again(task, lease_until, replace(look, growing=growing))
+            if look.growing is not None:
+                return self._incomplete(look)
+            recorded, lists, world = self._read(now)
+        pending = Batch.of(world.pods).pending
+        following = Gathering.of_next_batch(len(pending)).to_json()
+        found = self._search(task, now, recorded, lists, world)
+        self._record_listed(pending, look.so_far)  # last: a slow answer must not keep the snapshot from being stored
+        return {"rings": look.rings, "refused": "", "complete": True, "gathering": following, **found}
+
+    def _unbound(self) -> Sequence[Pod]:
+        return Snapshot.from_lists({"pods": self._view.pods_without_node()}).pods
+
+    def _look_again(self, task: Task, lease_until: int, look: "_Look") -> "_Look":
+        """Return the last look at a batch that grows: one every half a second, each after the rings are read again."""
+        for _ in range(LOOKS_AGAIN):
+            batch = look.growing
+            if batch is None or not batch.pending:  # an event may be a second before the condition of its pod
+                break
+            so_far = replace(look.so_far, unrecordable=not self._record_listed(batch.pending, look.so_far))
+            self._sleep(SHORT_PAUSE)
+            so_far = so_far.after_another(SHORT_PAUSE, len(batch.pending))
+            rings = self._ledger.renew(task.execution.arn, task.lease_number, lease_until).rings
+            look = _Look(rings, so_far, self._growing(so_far, self._unbound()))
+        return look
+
+    def _read(self, now: datetime) -> "tuple[_Recorded, Mapping[str, Any], Snapshot]":
+        """Return what the ledger records, then the lists of the cluster, and what they contain."""
         recorded = self._recorded(now)
         known = recorded.launching | set(recorded.assignments)
         lists = read_as_claims_of_users(
             apply_buffer_schedules(self._view.lists(expected_claims=known), now), recorded=known
         )
-        world = Snapshot.from_lists({**lists, "capacitybuffers": ()})  # their virtual pods belong to no batch
-        if so_far.first_look and (growing := self._growing(so_far, world.pods)) is not None:
-            return self._incomplete(rings, so_far, growing)
-        pending = Batch.of(world.pods).pending
-        following = Gathering.of_next_batch(len(pending)).to_json()
-        found = self._search(task, now, recorded, lists, world)
-        self._record_listed(pending, so_far)  # last: a slow answer must not keep the snapshot from being stored
-        return {"rings": rings, "refused": "", "complete": True, "gathering": following, **found}
+        # The virtual pods of buffers belong to no batch
+        return recorded, lists, Snapshot.from_lists({**lists, "capacitybuffers": ()})
 
     def _recorded(self, now: datetime) -> "_Recorded":
         launches = self._ledger.unrecorded_launches()
@@ -195,12 +222,13 @@ class PendingPodSearch:
         batch = Batch.of(pods)
         return batch if must_wait(so_far, batch, lambda: self._missing_pods(batch), self._times) else None
 
-    def _incomplete(self, rings: int, so_far: Gathering, batch: Batch) -> dict[str, Any]:
+    def _incomplete(self, look: "_Look") -> dict[str, Any]:
         """Return the answer for a batch that may still grow. Its pods are listed again when it is complete."""
-        recorded = self._record_listed(batch.pending, so_far)
-        following = replace(so_far.after_another_second(len(batch.pending)), unrecordable=not recorded)
-        found = {"complete": False, "gathering": following.to_json(), "pods": len(batch.pending)}
-        return {"rings": rings, "refused": "", **NOTHING, **found}
+        pending = look.growing.pending if look.growing else ()
+        recorded = self._record_listed(pending, look.so_far)
+        following = replace(look.so_far.after_another(1, len(pending)), unrecordable=not recorded)
+        found = {"complete": False, "gathering": following.to_json(), "pods": len(pending)}
+        return {"rings": look.rings, "refused": "", **NOTHING, **found}
 
     def _record_listed(self, pending: Sequence[Pod], so_far: Gathering) -> bool:
         """Record the listed pods, so that their events do not ring; return False if that failed in this batch."""
@@ -220,8 +248,8 @@ class PendingPodSearch:
         if len(owners) > CONTROLLERS_READ:
             return [None]
         return [
-            missing_pods(found) if isinstance(found, Mapping) else None
-            for _, found in call_each(
+            missing_pods(found, batch.pods_of(pod.owner_uid)) if isinstance(found, Mapping) else None
+            for pod, found in call_each(
                 owners, lambda pod: self._view.controller(pod.owner_kind, pod.namespace, pod.owner_name), KubeError
             )
         ]
@@ -240,6 +268,16 @@ class PendingPodSearch:
             logger.warning(other.message, guard=str(other.guard))
         for reason in self._guards.report(others, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One listing of a batch: the number of rings that was read before it, what the listings before it found, and the
+    batch if more of its pods may come."""
+
+    rings: int
+    so_far: Gathering
+    growing: Batch | None = None
 
 
 @dataclass(frozen=True, slots=True)

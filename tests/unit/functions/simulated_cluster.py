@@ -206,6 +206,7 @@ class SimulatedCluster:
                     *search,  # noqa: B023
                     listed_pods=listed,  # noqa: B023
                     default_spreads=self.default_spreads,
+                    sleep=lambda _: None,
                 ).answer(task, self.now, until, so_far),  # noqa: B023
             )
             self.gathering = Gathering.from_json(found["gathering"])

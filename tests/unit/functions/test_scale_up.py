@@ -296,6 +296,34 @@ def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(cluster:
     assert (look.answer(task, cluster.now, int(at) + 90)["pods"], slept) == (0, [])
     cluster.ledger.ring(at + 0.4)
     assert look.answer(task, cluster.now, int(at) + 90)["pods"] == 1
-    assert slept == pytest.approx([0.4])
+    assert slept == pytest.approx([0.4, 0.5, 0.5])  # then it waits for the other pods of the controller
+    slept.clear()
     assert look.answer(task, cluster.now + timedelta(seconds=1), int(at) + 90)["pods"] == 1
-    assert len(slept) == 1
+    assert slept == [0.5, 0.5]
+
+
+def test_a_batch_that_is_complete_half_a_second_later_needs_no_other_search(cluster: SimulatedCluster) -> None:
+    cluster.prepare(replica_set(2, 1), pending("web-1"))
+    number = cluster._take_lease("up-1")
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        cluster.kube.put(pending("web-2"))  # its controller has not counted it
+        cluster.ledger.ring()
+
+    guards, listed = AutoscalerDetection(cluster.kube), ListedPodsRole(cluster.kube)
+    search = find_pending_pods.PendingPodSearch(
+        ListedCluster(cluster.kube),
+        cluster.ledger,
+        cluster.known,
+        cluster.store,
+        guards,
+        listed_pods=listed,
+        sleep=sleep,
+    )
+    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, number or 0, 1)
+    found = search.answer(task, cluster.now, int(cluster.now.timestamp()) + 90)
+
+    assert (found["complete"], found["pods"], found["podsToPlan"], slept) == (True, 2, 2, [0.5])
+    assert found["rings"] == cluster.ledger.lease().rings  # no ring of a pod that it listed makes it search again

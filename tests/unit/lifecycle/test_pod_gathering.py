@@ -21,14 +21,18 @@ def batch(*groups: Sequence[Pod]) -> Batch:
     return Batch.of([pod for group in groups for pod in group])
 
 
-def seconds_of(counts: Sequence[int], *missing: int | None, untried: int = 0, times: BatchTimes = TIMES) -> int:
-    """Return how many seconds a batch waits whose looks find these numbers of pods; the last number remains."""
+def seconds_of(
+    counts: Sequence[int], *missing: int | None, untried: int = 0, times: BatchTimes = TIMES, pause: float = 1
+) -> float:
+    """Return how many seconds a batch waits that has these numbers of pods, one for each second; the last number
+    remains. It is listed again after each `pause`.
+    """
     so_far = Gathering()
     while True:
-        count = counts[min(so_far.waited, len(counts) - 1)]
+        count = counts[min(int(so_far.waited), len(counts) - 1)]
         if not must_wait(so_far, batch(pods(count), pods(untried, owner="rs-2", message=None)), lambda: missing, times):
             return so_far.waited
-        so_far = so_far.after_another_second(count)
+        so_far = so_far.after_another(pause, count)
 
 
 def test_a_batch_is_planned_at_once_if_its_controllers_have_created_all_their_pods() -> None:
@@ -42,12 +46,33 @@ def test_a_batch_waits_while_its_controller_creates_pods() -> None:
         assert so_far.waited == waited
         found = batch(pods(count))
         assert must_wait(so_far, found, lambda count=count: [1000 - count], TIMES) is (count < 1000)  # type: ignore[misc]
-        so_far = so_far.after_another_second(count)
+        so_far = so_far.after_another(1, count)
 
 
 def test_a_batch_without_known_controllers_ends_after_a_second_without_new_pods() -> None:
     assert seconds_of([1], None) == 1
     assert seconds_of([1, 2, 3], None) == 3
+    assert seconds_of([1, 2, 3], None, pause=0.5) == 3
+    assert seconds_of([1], None, pause=0.5) == 1
+
+
+def test_pods_that_are_listed_before_their_controller_counts_them_are_created() -> None:
+    growing = batch(pods(3), pods(2, owner="rs-2"), pods(1, owner="rs-2", message=None))
+    status = {"kind": "ReplicaSet", "spec": {"replicas": 3}, "status": {"replicas": 1}}
+
+    assert [missing_pods(status, growing.pods_of(owner)) for owner in ("rs-1", "rs-2", "rs-3")] == [0, 1, 2]
+    job = {"kind": "Job", "spec": {"parallelism": 3}, "status": {"active": 1}}
+    assert missing_pods(job, growing.pods_of("rs-1")) == 0
+
+
+def test_a_single_pod_without_a_controller_is_planned_at_once_and_several_wait_for_more() -> None:
+    bare = [Pod("default", f"bare-{n}", unschedulable="0/0 nodes are available") for n in range(2)]
+    untried = Pod("default", "untried")
+    owned = Pod("default", "owned", owner_kind="Workflow", unschedulable="0/0 nodes are available")
+
+    assert not must_wait(Gathering(), batch(bare[:1]), lambda: [None], TIMES)
+    for several in (batch(bare), batch(bare[:1], [untried]), batch([owned])):
+        assert must_wait(Gathering(), several, lambda: [None], TIMES)
 
 
 def test_a_controller_that_creates_no_more_pods_holds_a_batch_for_two_seconds() -> None:
@@ -66,7 +91,7 @@ def test_pods_that_the_scheduler_has_not_tried_hold_a_batch_for_a_second() -> No
 
 def test_an_event_may_arrive_before_the_condition_of_its_pod() -> None:
     assert must_wait(Gathering(), batch(), list, TIMES)
-    assert not must_wait(Gathering().after_another_second(0), batch(), list, TIMES)
+    assert not must_wait(Gathering().after_another(1, 0), batch(), list, TIMES)
 
 
 def test_the_next_round_goes_on_if_no_pod_has_come_in_the_meantime() -> None:
@@ -107,5 +132,5 @@ def test_the_state_of_a_batch_survives_its_journey_through_the_state_machine() -
     assert Gathering.from_json(state.to_json()) == state
     unrecordable = Gathering(3, 40, 1, unrecordable=True)
     assert Gathering.from_json(unrecordable.to_json()) == unrecordable
-    assert unrecordable.after_another_second(41).unrecordable
+    assert unrecordable.after_another(1, 41).unrecordable
     assert not Gathering.of_next_batch(41).unrecordable

@@ -19,6 +19,10 @@ CREATING: Final = 2
 """Multiple of the idle time that a batch waits for a controller that is known to create more pods: creating and trying
 a pod may take longer than a second on a busy cluster."""
 
+SHORT_PAUSE: Final = 0.5
+"""Seconds until a function that finds an incomplete batch lists it again; a wait of the state machine lasts whole
+seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
@@ -33,21 +37,23 @@ class Gathering:
     """What the previous listings of this batch found: the seconds waited, the pending pods of the last listing, and the
     seconds without a new one.
 
-    `unrecordable`: the listed pods could not be recorded, which is not tried again in this batch.
+    `unrecordable`: the listed pods could not be recorded, which is not tried again in this batch. `pause` are the
+    seconds since the last listing.
     """
 
-    waited: int = 0
+    waited: float = 0
     pods: int = 0
-    idle: int = 0
+    idle: float = 0
     unrecordable: bool = False
+    pause: float = 1
 
     @property
     def first_look(self) -> bool:
         """Return whether the execution has not waited yet."""
         return self.waited == 0
 
-    def to_json(self) -> dict[str, int | bool]:
-        """Return the JSON form of the value."""
+    def to_json(self) -> dict[str, float | bool]:
+        """Return the JSON form of the value for the next invocation, which begins a second later."""
         failed = {"unrecordable": True} if self.unrecordable else {}
         return {"waited": self.waited, "pods": self.pods, "idle": self.idle, **failed}
 
@@ -56,13 +62,13 @@ class Gathering:
         """Read the JSON form of the value, as `to_json` returns it."""
         return cls(document["waited"], document["pods"], document["idle"], document.get("unrecordable", False))
 
-    def idle_until(self, pods: int) -> int:
+    def idle_until(self, pods: int) -> float:
         """Return the seconds without a new pod, if there are so many pending pods now."""
-        return self.idle + 1 if self.waited and pods <= self.pods else 0
+        return self.idle + self.pause if self.waited and pods <= self.pods else 0
 
-    def after_another_second(self, pods: int) -> "Gathering":
-        """Return the state at the next listing, a second later, if there are so many pending pods now."""
-        return Gathering(self.waited + 1, pods, self.idle_until(pods), self.unrecordable)
+    def after_another(self, seconds: float, pods: int) -> "Gathering":
+        """Return the state at the next listing, so many seconds later, if there are so many pending pods now."""
+        return Gathering(self.waited + seconds, pods, self.idle_until(pods), self.unrecordable, seconds)
 
     @staticmethod
     def of_next_batch(pods: int) -> "Gathering":
@@ -92,12 +98,25 @@ class Batch:
         """Return one pending pod for each controller, by the controller's uid; pods without one have the key ``""``."""
         return {one.owner_uid: one for one in self.pending}
 
+    @property
+    def is_single_pod(self) -> bool:
+        """Return whether it is one pending pod that no controller has created."""
+        return len(self.pending) == 1 and not self.untried and not self.pending[0].owner_kind
 
-def missing_pods(owner: Manifest) -> int | None:
+    def pods_of(self, owner_uid: str) -> int:
+        """Return how many of its pods a controller has created."""
+        return len({one.key for one in (*self.pending, *self.untried) if one.owner_uid == owner_uid})
+
+
+def missing_pods(owner: Manifest, listed: int = 0) -> int | None:
     """Return how many pods a controller has not created yet; None if that cannot be known.
+
+    `listed` of its pods are in the batch. Its status counts bound pods, too, but is written after they are created.
 
     >>> missing_pods({"kind": "ReplicaSet", "spec": {"replicas": 5}, "status": {"replicas": 3}})
     2
+    >>> missing_pods({"kind": "ReplicaSet", "spec": {"replicas": 5}, "status": {"replicas": 3}}, listed=5)
+    0
     >>> missing_pods({"kind": "StatefulSet", "spec": {"replicas": 5}, "status": {"replicas": 1}})
     0
     >>> job = {"parallelism": 4, "completions": 6}
@@ -105,7 +124,7 @@ def missing_pods(owner: Manifest) -> int | None:
     1
     """
     spec, status = owner.get("spec") or {}, owner.get("status") or {}
-    created = int(status.get("replicas") or 0)
+    created = max(int(status.get("replicas") or 0), listed)
     match owner.get("kind"):
         case "ReplicaSet" | "ReplicationController":
             return max(0, _count(spec, "replicas", 1) - created)
@@ -117,7 +136,7 @@ def missing_pods(owner: Manifest) -> int | None:
             wanted = _count(spec, "parallelism", 1)
             if spec.get("completions") is not None:
                 wanted = min(wanted, int(spec["completions"]) - int(status.get("succeeded") or 0))
-            return max(0, wanted - int(status.get("active") or 0))
+            return max(0, wanted - max(int(status.get("active") or 0), listed))
         case _:
             return None
 
@@ -125,7 +144,7 @@ def missing_pods(owner: Manifest) -> int | None:
 def must_wait(
     so_far: Gathering, batch: Batch, missing_of_owners: Callable[[], Sequence[int | None]], times: BatchTimes
 ) -> bool:
-    """Return whether to list again in a second, because the batch may grow.
+    """Return whether to list again soon, because the batch may grow.
 
     `missing_of_owners` returns, for each controller of a pending pod, how many pods it has not created yet (None if
     that is unknown). It is called only if the answer depends on it.
@@ -135,6 +154,8 @@ def must_wait(
     if not batch.pending:
         # The event of a pod that is unschedulable may arrive before the pod's condition is stored
         return so_far.first_look
+    if batch.is_single_pod:
+        return False
     idle = so_far.idle_until(len(batch.pending))
     if idle >= times.idle * CREATING:
         return False
