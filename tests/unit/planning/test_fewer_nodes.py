@@ -88,6 +88,43 @@ def test_the_blast_radius_of_the_pool_limits_merged_nodes(radius: str, most_cpu:
     assert max(len(node.pods) for node in made.nodes) == min(most_pods, most_cpu // 4)
 
 
+LARGE_IS_CHEAP = {**SIZES, "r.8xlarge": instance_type("r.8xlarge", 32, 256, 1.2, pods=60)}
+
+
+@pytest.mark.parametrize(
+    ("radius", "nodes"),
+    [("100%", {"r.8xlarge": 1}), ("8", {"r.2xlarge": 4}), ("25%", {"r.2xlarge": 4}), ("50%", {"r.4xlarge": 2})],
+)
+def test_the_blast_radius_of_the_pool_limits_nodes_that_are_the_cheapest(radius: str, nodes: dict[str, int]) -> None:
+    waiting = shop(pods(8, cpu="3500m", memory="28Gi"), **{"joiner.dev/blast-radius": radius})
+
+    made = planned(waiting, FREE, LARGE_IS_CHEAP)
+
+    assert kinds(made) == nodes
+    assert made.lower_bound_per_hour <= made.price_per_hour
+
+
+def test_a_pod_that_no_type_within_the_blast_radius_holds_gets_a_larger_one_and_others_do_not_join_it() -> None:
+    small = pods(2, cpu="3500m", memory="28Gi")
+    large = pods(1, "large", cpu="9", memory="28Gi")
+    made = planned(shop([*small, *large], **{"joiner.dev/blast-radius": "4"}), FREE)
+
+    assert kinds(made) == {"r.xlarge": 2, "r.4xlarge": 1}
+    assert made.pending == ()
+
+
+def test_running_pods_count_for_the_blast_radius() -> None:
+    """Two of ten pods may be on a node: six run, and four come."""
+    running = [
+        {**pod, "spec": {**pod["spec"], "nodeName": "old"}, "status": {"phase": "Running"}}
+        for pod in pods(6, "old", cpu="3500m", memory="28Gi")
+    ]
+    waiting = [*pods(4, cpu="3500m", memory="28Gi"), *running]
+    made = planned(shop(waiting, **{"joiner.dev/blast-radius": "20%"}), FREE, LARGE_IS_CHEAP)
+
+    assert kinds(made) == {"r.2xlarge": 2}
+
+
 def test_pods_that_must_be_apart_stay_on_their_own_nodes() -> None:
     apart = pods(4, cpu="3500m", memory="28Gi", **affinity(podAntiAffinity=[near(HOST, "web")]))
 

@@ -8,8 +8,8 @@ from joiner.pools.replica_schedule import ReplicaSchedule
 
 @dataclass(frozen=True, slots=True)
 class BlastRadius:
-    """How far nodes of a pool may be merged. ``share`` is the largest share of one workload's pods on a merged node,
-    ``vcpus`` is the largest merged node; None means no limit."""
+    """How much one node of a pool may hold. ``share`` is the largest share of one workload's equal pods on a node,
+    ``vcpus`` is the largest node; None means no limit."""
 
     share: float | None = None
     vcpus: int | None = None

@@ -22,7 +22,7 @@ from joiner.planning.model.volume_constraints import (
 class PodGroup:
     """Equal pods.
 
-    ``pods`` are the pending ones (none for running pods and daemon pods). ``where`` are alternatives; a node must
+    ``pods`` are the pending ones (none for running pods and daemon pods), ``running`` counts the others. ``where`` are alternatives; a node must
     meet one of them. ``mounted`` are the constraints of its volumes. ``refused`` is the reason why no node can hold
     the pods, or empty. ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the
     same without zeros. ``attaches`` are its volumes that other pods also use, with the position of the resource
@@ -42,6 +42,7 @@ class PodGroup:
     needs: tuple[tuple[int, int], ...] = ()
     attaches: tuple[tuple[int, str], ...] = ()
     is_buffer: bool = False
+    running: int = 0
 
     @property
     def name(self) -> str:
@@ -123,7 +124,8 @@ def group_pods(
     for known in sorted(waiting.keys() | members.keys()):
         mine = tuple(waiting.get(known, ()))
         sample = mine[0] if mine else members[known][0]
-        one = _made(len(found), sample, mine, mounts.get(sample.key, NO_VOLUME_CONSTRAINTS), resources)
+        what, running = mounts.get(sample.key, NO_VOLUME_CONSTRAINTS), len(members.get(known, ()))
+        one = _made(len(found), sample, mine, what, resources, running)
         found.append(one)
         of_pod.update((pod.key, one) for pod in members.get(known, ()))
     daemons: list[tuple[DaemonSet, PodGroup]] = []
@@ -194,7 +196,12 @@ def _needs(vector: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _made(
-    index: int, sample: Pod, pods: tuple[Pod, ...], what: VolumeConstraints, resources: Sequence[str]
+    index: int,
+    sample: Pod,
+    pods: tuple[Pod, ...],
+    what: VolumeConstraints,
+    resources: Sequence[str],
+    running: int,
 ) -> PodGroup:
     """Return a group of such pods. If some are pending, it has their alternatives of node labels, volumes included, or
     the reason why none exist."""
@@ -213,6 +220,7 @@ def _made(
         needs=_needs(vector),
         attaches=tuple([(resources.index(attachment_resource(driver)), volume) for driver, volume in what.common]),
         is_buffer=bool(pods) and is_buffer_pod(sample.name),
+        running=running,
     )
 
 

@@ -3,7 +3,7 @@
 The search minimizes the price, and of equal prices it often finds the plan with many small nodes. This step runs on the
 finished plan. It replaces several nodes by one that holds all of their pods, and nodes of rare types by types that the
 plan uses anyway. Replacements that cost nothing are always made; others only within a share of the plan's price. All
-rules of the scheduler hold, and the pool's blast radius limits how large nodes become. Nodes of pods with preferences
+rules of the scheduler hold, and the blast radius of the pool. Nodes of pods with preferences
 stay as they are.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from joiner import names
 from joiner.cluster.resources import CPU
 from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.model.blast_radius import most_on_a_node
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
@@ -236,7 +237,7 @@ class NodeMerger:
         most = [len(pattern.nodes)]
         for group, number in pattern.planned:
             if share is not None:
-                most.append(_allowed(group, share) // number)
+                most.append(most_on_a_node(group, share) // number)
             own = self._state.rules[group.index]
             most += [allowed // number for counts, allowed in own.of_hosts if counts in own.feeds]
         return max(min(most), 0)
@@ -249,11 +250,7 @@ class NodeMerger:
         for pattern, number in parts:
             for group, each in pattern.planned:
                 held[group] += each * number
-        return all(number <= _allowed(group, share) for group, number in held.items())
-
-
-def _allowed(group: PodGroup, share: float) -> int:
-    return max(int(len(group.pods) * share + TINY), 1)
+        return all(number <= most_on_a_node(group, share) for group, number in held.items())
 
 
 def _need(pattern: Pattern, resources: int) -> Floats:

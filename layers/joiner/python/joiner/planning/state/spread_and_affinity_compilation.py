@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from joiner import names
 from joiner.cluster import LabelSelector, PodAffinityTerm, TopologySpreadConstraint
+from joiner.planning.model.blast_radius import most_on_a_node, share_of
 from joiner.planning.model.node_offers import PoolOffers, PoolVariant, bit_positions_descending
 from joiner.planning.model.pod_groups import PodGroup, fits, label_keys_of_rules, pod_terms
 from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadRule, TopologyNode
@@ -25,7 +26,7 @@ def compile_rules(
 
     Running pods and daemon pods are not placed again. They matter only because the rules of other pods count them.
     """
-    if all(
+    if all(one.pool.planning.blast_radius.share is None for one in offered_pools) and all(
         not one.constraints.spreads
         and not pod_terms(one.constraints)
         and not one.mounted.shared + one.mounted.alone + one.mounted.families
@@ -72,6 +73,7 @@ class RuleCompiler:
         for group in self._groups:
             if group.pods:
                 self._spreads(group)
+                self._blast_radius(group)
                 self._affinity(group)
                 self._preferences(group)
                 for claim in group.mounted.shared:
@@ -112,6 +114,14 @@ class RuleCompiler:
             own.spreads.append(
                 SpreadRule(spread, counts, counts in own.feeds, universe, any(other.pods for other in meant))
             )
+
+    def _blast_radius(self, group: PodGroup) -> None:
+        """Add the share of the group's pods that one node may hold, as a rule about hosts."""
+        share = share_of(group, self._offered_pools)
+        if share is not None:
+            counts = self._counts_of(("blast radius", group.index), names.HOSTNAME, [group])
+            spread = TopologySpreadConstraint(names.HOSTNAME, most_on_a_node(group, share), LabelSelector())
+            self._found[group.index].spreads.append(SpreadRule(spread, counts, True, None, True))
 
     def _affinity(self, group: PodGroup) -> None:
         wanted = group.constraints.affinity
