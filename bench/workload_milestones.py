@@ -50,6 +50,16 @@ def milestones(stages: Stages, nodes: Sequence[Object], pods: Sequence[Object], 
     return [each for each in found if each is not None]
 
 
+def moment(text: str) -> float:
+    """Return a timestamp of the API server in seconds since the epoch."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def ready_moment(node: Object) -> float | None:
+    """Return since when a node is Ready, in seconds since the epoch; None if it is not."""
+    return next((moment(each) for each in _transitions([node], "Ready") if each), None)
+
+
 def _ended(name: str, stages: Stages, state: str, *, then: Iterable[str]) -> Milestone | None:
     """Return when a state ended: first with the entry of one of the states that follow, last with its last exit."""
     if state not in stages:
@@ -59,7 +69,7 @@ def _ended(name: str, stages: Stages, state: str, *, then: Iterable[str]) -> Mil
 
 
 def _reached(name: str, began: float, times: Iterable[str | None]) -> Milestone | None:
-    found = [datetime.fromisoformat(each).timestamp() - began for each in times if each]
+    found = [moment(each) - began for each in times if each]
     return Milestone(name, min(found), max(found)) if found else None
 
 

@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -27,9 +26,10 @@ from rich.table import Table
 
 from bench.lambda_reports import reports, service_names
 from bench.lifecycle import quantile, to_stderr
+from bench.spread_waits import first_nodes, read_pods, waits_from_allowed, waits_from_ready
 from bench.workload_milestones import Milestone, milestones
 from joiner_local.control_plane.kube_api import Object
-from joiner_local.demo.change_watch import condition, until
+from joiner_local.demo.change_watch import until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import LocalStack
 
@@ -160,6 +160,8 @@ class Outcome:
     stages: Mapping[str, tuple[float, float, int]]
     milestones: Sequence[Milestone]
     ready_to_running: Sequence[float]
+    allowed_to_running: Sequence[float]
+    """Seconds from when the spread of a pod allows it on its Ready node."""
     function_seconds: Mapping[str, tuple[float, float, int]]
     """By function: seconds, seconds of CPU, and invocations."""
     executions: int
@@ -195,6 +197,7 @@ class WorkloadRun:
         price = sum(float(one["metadata"]["annotations"]["joiner.dev/price-per-hour"]) for one in claims)
         stages, count = self._stages(began)
         nodes = kube.items("/api/v1/nodes")
+        started = read_pods(nodes, pods)
         return Outcome(
             workload,
             seconds=ended - began,
@@ -203,7 +206,8 @@ class WorkloadRun:
             running=running,
             stages=stages,
             milestones=milestones(stages, nodes, pods, began),
-            ready_to_running=_ready_to_running(nodes, pods),
+            ready_to_running=waits_from_ready(started),
+            allowed_to_running=waits_from_allowed(started, first_nodes(nodes)),
             function_seconds=self._function_seconds(began, cpu),
             executions=count,
             rings=webhook_calls(kube.call("GET", "/metrics")["text"]),
@@ -282,26 +286,6 @@ def webhook_calls(metrics: str) -> dict[str, dict[str, int]]:
     return {name: dict(sorted(calls[name].items())) for name in sorted(calls)}
 
 
-def _ready_to_running(nodes: Sequence[Object], pods: Sequence[Object]) -> list[float]:
-    """Return, for each pod on a node, the seconds between Ready of the node and the start of the pod, sorted; times of
-    the API server are whole seconds."""
-    ready = {
-        node["metadata"]["name"]: _moment(one["lastTransitionTime"])
-        for node in nodes
-        for one in node["status"].get("conditions", ())
-        if one["type"] == "Ready" and condition(node, "Ready") == "True"
-    }
-    return sorted(
-        (_moment(pod["status"]["startTime"]) - ready[pod["spec"]["nodeName"]]).total_seconds()
-        for pod in pods
-        if pod["status"].get("startTime") and pod["spec"].get("nodeName") in ready
-    )
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
 def comparison(found: Sequence[Outcome]) -> Table:
     """Return one line for each workload: Joiner's time, nodes and price beside Karpenter's."""
     columns = (
@@ -314,11 +298,11 @@ def comparison(found: Sequence[Outcome]) -> Table:
         "$/h",
         "Karpenter",
         "Ready → Running p95",
+        "allowed → Running p95",
     )
     shown = Table(*columns, title="apply → all pods running", title_justify="left", box=None, padding=(0, 2))
     for one in found:
         seconds, nodes, price = one.workload.karpenter
-        waits = one.ready_to_running
         shown.add_row(
             one.workload.name,
             f"{one.running}/{one.workload.pods}",
@@ -328,7 +312,10 @@ def comparison(found: Sequence[Outcome]) -> Table:
             str(nodes),
             f"{one.price_per_hour:.2f}",
             f"{price:.2f}",
-            f"{quantile(waits, 0.95):.0f} s (p50 {statistics.median(waits):.0f} s)" if waits else "",
+            *(
+                f"{quantile(waits, 0.95):.0f} s (p50 {statistics.median(waits):.0f} s)" if waits else ""
+                for waits in (one.ready_to_running, one.allowed_to_running)
+            ),
         )
     return shown
 
