@@ -45,7 +45,7 @@ class ClaimProgress:
     trouble: str = ""
     """The reason of a condition, if the claim probably waits in vain; `message` is then the cause."""
     settling: bool = False
-    """The node has its pods, and only waits until the scheduler has read their bindings."""
+    """The node has its pods. It only waits until the scheduler has read their bindings, or other nodes have theirs."""
 
 
 class NodeRegistration:

@@ -12,7 +12,8 @@ before the scheduler knows the bound ones, and its kubelet would reject the pods
 second after its last binding: in a later pass, or after a pause in this one if no other node of the wave is awaited.
 
 A node that has its pods stays closed a little longer while a pod planned for another node would fit into its free
-capacity, or would preempt its pods. Otherwise the scheduler would bind that pod here, against the plan.
+capacity, or would preempt its pods. Otherwise the scheduler would bind that pod here, against the plan. For some
+seconds, it also stays closed while other nodes of the wave join, so that the scheduler does not try their pods again.
 """
 
 import time
@@ -122,7 +123,8 @@ class NodeOpening:
         awaited = launching or any(
             each.stage in ("waiting", "registered") and each.claim.name not in filling for each in checked
         )
-        opened = self._open_filled(wave, fillable, self._filling.assess(), awaited=awaited)
+        filled = replace(self._filling.assess(), joining=any(each.fresh and each.claim.name not in filling for each in checked))
+        opened = self._open_filled(wave, fillable, filled, awaited=awaited)
         return [opened.get(each.claim.name) or each for each in checked]
 
     def open_closed(self, nodes: Iterable[Node]) -> None:
@@ -172,8 +174,8 @@ class NodeOpening:
             return replace(progress, message=f"{filled.description}; {progress.message}")
         if reason := filling.find_reason_to_stay_closed(filled, self._now):
             return replace(progress, stage="registered", message=reason)
-        if settles:
-            message = f"{filled.description}, and opens when the scheduler has read their bindings"
+        if settles or filling.opens_later(filled, self._now):
+            message = f"{filled.description}, and opens in the next pass"
             return replace(progress, stage="registered", message=message, settling=True)
         try:
             node = self._open(filled.node, initialized=True)

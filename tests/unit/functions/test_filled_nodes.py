@@ -5,6 +5,8 @@ take its place.
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from joiner.adapters import kube_kinds as kinds
 from joiner.cluster import Pod
 from joiner.names import FILLING
@@ -216,6 +218,25 @@ def test_while_other_nodes_boot_a_filled_node_opens_in_the_next_check(cluster: S
 
     assert (opened["done"], opened["settling"], opened["initialized"]) == (False, 0, 1)
     assert taints(cluster.kube.get(kinds.NODES, first["metadata"]["name"])) == []
+
+
+@pytest.mark.parametrize(("seconds", "closed"), [(1, [FILLING]), (6, [])])
+def test_a_filled_node_opens_after_a_node_that_registers_has_its_pods_or_after_five_seconds(
+    cluster: SimulatedCluster, seconds: int, closed: list[str]
+) -> None:
+    """Each opening makes the scheduler try the other pods again, which fit on none of these nodes."""
+    launched(cluster, pending("web-2")).boot()
+    first, other = cluster.kube.all(kinds.NODES)
+    first["status"]["conditions"][0]["lastTransitionTime"] = now(cluster)
+    other["status"]["conditions"][0]["status"] = "False"
+    cluster.kube.objects.pop(("nodes", "", other["metadata"]["name"]))
+    assert cluster.check("up-1")["settling"] == 1
+    cluster.kube.put(other)
+    cluster.now += timedelta(seconds=seconds)
+
+    cluster.check("up-1")
+
+    assert taints(cluster.kube.get(kinds.NODES, first["metadata"]["name"])) == closed
 
 
 def test_a_node_opens_in_the_next_check_while_its_execution_launches_others(cluster: SimulatedCluster) -> None:

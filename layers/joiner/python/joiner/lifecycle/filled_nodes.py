@@ -2,7 +2,8 @@
 
 A node that has its pods stays closed a little longer while a pod that is planned for another node fits into its free
 resources, or could preempt a pod on it. The scheduler would bind that pod to this node, and the plan would no longer
-hold. `joiner.lifecycle.node_deadlines` limits each of these waits.
+hold. For some seconds, it also stays closed while nodes of other planned pods join: the scheduler would try all of these
+pods again. `joiner.lifecycle.node_deadlines` limits each of these waits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,6 +76,8 @@ class FilledNode:
 class FilledNodes:
     """The nodes of one check, and the smallest of the pods that are planned for other nodes.
 
+    `joining` says whether other nodes of the wave were registered in this check, which take pods in the next pass.
+
     `important` includes pods that were bound in this check: the scheduler reads pods and nodes separately, and may see
     a node open before it sees that a pod is bound. A second binding of that pod is refused, but the pods that it
     preempts are lost. `newcomers` are new pods that no plan has seen.
@@ -84,6 +87,7 @@ class FilledNodes:
     promised: Sequence[WaitingPod]
     important: Sequence[WaitingPod]
     newcomers: Sequence[WaitingPod]
+    joining: bool = False
 
     def find_reason_to_stay_closed(self, one: FilledNode, now: datetime) -> str:
         """Return why a node of this check does not open yet; empty if it opens."""
@@ -102,6 +106,12 @@ class FilledNodes:
                 f"no node planned yet"
             )
         return ""
+
+    def opens_later(self, one: FilledNode, now: datetime) -> bool:
+        """Return whether the scheduler would try pods again, in vain, that get their own nodes in the next pass."""
+        if not one.node.has_taint(FILLING) or node_deadlines.may_open_before_others(one.ready_since, now):
+            return False
+        return self.joining and not one.for_the_scheduler and bool(self.promised)
 
     def _takes_another_pod(self, one: FilledNode) -> bool:
         """Return whether the scheduler would bind a pod to this node that is planned for another node."""

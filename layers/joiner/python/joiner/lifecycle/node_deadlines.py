@@ -25,6 +25,11 @@ DEVICES: Final = timedelta(minutes=2)
 CLOSED_FOR_BINDING: Final = timedelta(seconds=10)
 """Maximum time for which a node that may take pods stays closed for Joiner's own bindings."""
 
+CLOSED_FOR_THE_WAVE: Final = timedelta(seconds=5)
+"""Maximum time for which a node that has its pods stays closed while planned pods wait for other nodes that join now.
+A node that opens makes the scheduler try each of them again, in vain, which takes longer than to bind them.
+"""
+
 CLOSED_TO_OTHER_PODS: Final = timedelta(seconds=30)
 """Maximum time for which it stays closed to a pod that fits here and whose own node boots.
 
@@ -89,6 +94,11 @@ def closed_too_long(node_created: str, now: datetime) -> bool:
 def binding_timed_out(initialized_since: datetime | None, now: datetime) -> bool:
     """Return whether the time for Joiner's own bindings is over, so that the node opens even if bindings failed."""
     return initialized_since is not None and now - initialized_since > CLOSED_FOR_BINDING
+
+
+def may_open_before_others(initialized_since: datetime | None, now: datetime) -> bool:
+    """Return whether the node opens even if planned pods wait for other nodes, and none of them fits here."""
+    return initialized_since is not None and now - initialized_since > CLOSED_FOR_THE_WAVE
 
 
 def may_take_other_pods(initialized_since: datetime | None, now: datetime) -> bool:
