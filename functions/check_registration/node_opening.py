@@ -123,7 +123,8 @@ class NodeOpening:
         awaited = launching or any(
             each.stage in ("waiting", "registered") and each.claim.name not in filling for each in checked
         )
-        filled = replace(self._filling.assess(), joining=any(each.fresh and each.claim.name not in filling for each in checked))
+        joining = any(each.fresh and each.claim.name not in filling for each in checked)
+        filled = replace(self._filling.assess(), joining=joining)
         opened = self._open_filled(wave, fillable, filled, awaited=awaited)
         return [opened.get(each.claim.name) or each for each in checked]
 

@@ -2,8 +2,8 @@
 
 A node that has its pods stays closed a little longer while a pod that is planned for another node fits into its free
 resources, or could preempt a pod on it. The scheduler would bind that pod to this node, and the plan would no longer
-hold. For some seconds, it also stays closed while nodes of other planned pods join: the scheduler would try all of these
-pods again. `joiner.lifecycle.node_deadlines` limits each of these waits.
+hold. For some seconds, it also stays closed while nodes of other planned pods join: the scheduler would try all of
+these pods again. `joiner.lifecycle.node_deadlines` limits each of these waits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,7 +5,7 @@ volume, are one group if their volumes may be in the same domains.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from joiner.cluster import DaemonSet, Pod, PodAffinityTerm, PodConstraints, Requirements, Volumes
@@ -22,12 +22,12 @@ from joiner.planning.model.volume_constraints import (
 class PodGroup:
     """Equal pods.
 
-    ``pods`` are the pending ones (none for running pods and daemon pods), ``running`` counts the others. ``where`` are alternatives; a node must
-    meet one of them. ``mounted`` are the constraints of its volumes. ``refused`` is the reason why no node can hold
-    the pods, or empty. ``vector`` is what one pod requests, in the order of the plan's resources, and ``needs`` the
-    same without zeros. ``attaches`` are its volumes that other pods also use, with the position of the resource
-    that counts them. ``is_buffer`` is true for pods of capacity buffers: they do not exist, so no rule of other
-    pods counts them.
+    ``pods`` are the pending ones (none for running pods and daemon pods), ``running`` counts the others. ``where`` are
+    alternatives; a node must meet one of them. ``mounted`` are the constraints of its volumes. ``refused`` is why no
+    node can hold the pods, or empty. ``vector`` is what one pod requests, in the order of the plan's resources,
+    and ``needs`` the same without zeros. ``attaches`` are its volumes that other pods also use, with the position of
+    the resource that counts them. ``is_buffer`` is true for pods of capacity buffers: they do not exist, so no rule of
+    other pods counts them.
     """
 
     index: int
@@ -124,8 +124,8 @@ def group_pods(
     for known in sorted(waiting.keys() | members.keys()):
         mine = tuple(waiting.get(known, ()))
         sample = mine[0] if mine else members[known][0]
-        what, running = mounts.get(sample.key, NO_VOLUME_CONSTRAINTS), len(members.get(known, ()))
-        one = _made(len(found), sample, mine, what, resources, running)
+        one = _made(len(found), sample, mine, mounts.get(sample.key, NO_VOLUME_CONSTRAINTS), resources)
+        one = replace(one, running=len(members.get(known, ())))
         found.append(one)
         of_pod.update((pod.key, one) for pod in members.get(known, ()))
     daemons: list[tuple[DaemonSet, PodGroup]] = []
@@ -196,12 +196,7 @@ def _needs(vector: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _made(
-    index: int,
-    sample: Pod,
-    pods: tuple[Pod, ...],
-    what: VolumeConstraints,
-    resources: Sequence[str],
-    running: int,
+    index: int, sample: Pod, pods: tuple[Pod, ...], what: VolumeConstraints, resources: Sequence[str]
 ) -> PodGroup:
     """Return a group of such pods. If some are pending, it has their alternatives of node labels, volumes included, or
     the reason why none exist."""
@@ -220,7 +215,6 @@ def _made(
         needs=_needs(vector),
         attaches=tuple([(resources.index(attachment_resource(driver)), volume) for driver, volume in what.common]),
         is_buffer=bool(pods) and is_buffer_pod(sample.name),
-        running=running,
     )
 
 
