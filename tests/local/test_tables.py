@@ -224,3 +224,61 @@ def test_expired_items_are_deleted(table: ItemTable, local_aws: RunningAws) -> N
     eventually(lambda: table.get("OLD") is None)
     assert table.get("NEW") is not None
     assert table.get("NEVER") is not None
+
+
+ITEM: dict[str, Any] = {
+    "word": {"S": "a"},
+    "rings": {"N": "1"},
+    "flag": {"BOOL": True},
+    "flags": {"L": [{"BOOL": True}]},
+    "words": {"SS": ["a", "b"]},
+    "gap": {"NULL": True},
+    "letters": {"S": "äöü"},
+}
+GIVEN: dict[str, Any] = {
+    ":text": {"S": "a"},
+    ":number": {"N": "1.0"},
+    ":three": {"N": "3"},
+    ":nothing": {"NULL": True},
+    ":list": {"L": [{"N": "1"}]},
+    ":truth": {"BOOL": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("word < :number OR word > :number", False),
+        ("rings <= :text OR rings >= :text", False),
+        ("flag < :number OR flag > :number", False),
+        ("rings >= :number AND rings <= :number", True),
+        ("rings = :number", True),
+        ("flag = :number", False),
+        ("flag <> :number", True),
+        ("flag = :truth", True),
+        ("flags = :list", False),
+        ("absent = :nothing", False),
+        ("gap = :nothing", True),
+        ("absent <> :number", True),
+        ("absent < :number OR absent > :number", False),
+        ("word BETWEEN :number AND :three", False),
+        ("rings BETWEEN :number AND :three", True),
+        ("flag IN (:number, :text)", False),
+        ("rings IN (:text, :number)", True),
+        ("contains(flags, :number)", False),
+        ("contains(flags, :truth)", True),
+        ("contains(words, :text)", True),
+        ("contains(word, :text)", True),
+        ("size(absent) < :three OR size(absent) >= :three", False),
+        ("size(letters) = :three", True),
+        ("NOT word < :number", True),
+    ],
+)
+def test_values_of_different_types_are_not_equal_and_have_no_order(
+    table: ItemTable, condition: str, *, holds: bool
+) -> None:
+    table.put("LEASE", **ITEM)
+    used = {name: value for name, value in GIVEN.items() if name in condition}
+    found = table.api.scan(TableName=table.name, FilterExpression=condition, ExpressionAttributeValues=used)
+
+    assert found["Count"] == holds

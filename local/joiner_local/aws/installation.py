@@ -17,6 +17,9 @@ test compares the record with this list::
         LambdaBackend.add_permission
     cloudformation.cloudformation_api
         moto.cloudformation.urls.url_paths
+    dynamodb.condition_expressions
+        OpLessThan.expr OpLessThanOrEqual.expr OpGreaterThan.expr OpGreaterThanOrEqual.expr OpEqual.expr OpNotEqual.expr
+        FuncBetween.expr FuncIn.expr FuncContains.expr
     dynamodb.dynamodb_tables
         Table.query DynamoHandler.put_item DynamoHandler.update_item DynamoHandler.delete_item
         DynamoHandler.get_item DynamoHandler.query DynamoHandler.scan DynamoHandler.batch_get_item

@@ -125,6 +125,42 @@ def a_table_that_does_not_exist(aws: RunningAws) -> None:
     update(aws, "SET a = :a", {":a": {"S": "a"}}, TableName="nowhere")
 
 
+@refuses(
+    DYNAMODB,
+    "UpdateItem",
+    "a condition that ends too early",
+    code=INVALID,
+    message="Invalid ConditionExpression",
+    source=EXPRESSIONS,
+)
+def a_condition_that_ends_too_early(aws: RunningAws) -> None:
+    update(aws, "SET a = :a", {":a": {"S": "a"}}, ConditionExpression="a = :a AND")
+
+
+@refuses(
+    DYNAMODB,
+    "UpdateItem",
+    "a condition on the order of a value without order",
+    code=INVALID,
+    message="Incorrect operand type for operator or function; operator or function: <, operand type: BOOL",
+    source=EXPRESSIONS,
+)
+def an_order_of_a_truth_value(aws: RunningAws) -> None:
+    update(aws, "SET a = :a", {":a": {"S": "a"}, ":b": {"BOOL": True}}, ConditionExpression="a < :b")
+
+
+@refuses(
+    DYNAMODB,
+    "DeleteItem",
+    "a condition with a value that is not given",
+    code=INVALID,
+    message="is not defined; attribute value: :until",
+    source=EXPRESSIONS,
+)
+def a_condition_with_a_value_that_is_not_given(aws: RunningAws) -> None:
+    aws.client(DYNAMODB).delete_item(TableName=table(aws), Key=KEY, ConditionExpression="leaseUntil < :until")
+
+
 @refuses(DYNAMODB, "DeleteItem", "a condition that does not hold", code="ConditionalCheckFailedException", source=API)
 def a_deletion_whose_condition_does_not_hold(aws: RunningAws) -> None:
     aws.client(DYNAMODB).delete_item(TableName=table(aws), Key=KEY, ConditionExpression="attribute_exists(holder)")
@@ -133,6 +169,16 @@ def a_deletion_whose_condition_does_not_hold(aws: RunningAws) -> None:
 @refuses(DYNAMODB, "GetItem", "a key of another schema", code=INVALID, source=API)
 def a_read_with_another_key(aws: RunningAws) -> None:
     aws.client(DYNAMODB).get_item(TableName=table(aws), Key={"kind": {"S": "LEASE"}})
+
+
+@refuses(DYNAMODB, "Query", "a malformed filter", code=INVALID, message="Invalid FilterExpression", source=EXPRESSIONS)
+def a_query_with_a_malformed_filter(aws: RunningAws) -> None:
+    aws.client(DYNAMODB).query(
+        TableName=table(aws),
+        KeyConditionExpression="kind = :kind",
+        FilterExpression="(holder",
+        ExpressionAttributeValues={":kind": {"S": "LEASE"}},
+    )
 
 
 @refuses(
@@ -184,6 +230,19 @@ def two_actions_on_one_item(aws: RunningAws) -> None:
 )
 def a_transaction_whose_condition_does_not_hold(aws: RunningAws) -> None:
     check = {"ConditionCheck": {"TableName": table(aws), "Key": KEY, "ConditionExpression": "attribute_exists(holder)"}}
+    aws.client(DYNAMODB).transact_write_items(TransactItems=[check])
+
+
+@refuses(
+    DYNAMODB,
+    "TransactWriteItems",
+    "a malformed condition",
+    code=INVALID,
+    message="Invalid ConditionExpression",
+    source=EXPRESSIONS,
+)
+def a_transaction_with_a_malformed_condition(aws: RunningAws) -> None:
+    check = {"ConditionCheck": {"TableName": table(aws), "Key": KEY, "ConditionExpression": "attribute_exists holder"}}
     aws.client(DYNAMODB).transact_write_items(TransactItems=[check])
 
 

@@ -255,12 +255,11 @@ def _compare(left: Value | None, sign: str, right: Value | None) -> bool:
     if sign in ("=", "<>"):
         same = left is not None and right is not None and _comparable(left) == _comparable(right)
         return same is (sign == "=")
-    if left is None or right is None:
+    if left is None or right is None or left.keys() != right.keys():
         return False
-    for each in (left, right):
-        if not each.keys() & {"N", "S"}:
-            raise NotFaked(f"{sign} between {left} and {right}")
-    return left.keys() == right.keys() and COMPARED[sign](_comparable(left)[1], _comparable(right)[1])
+    if not left.keys() & {"N", "S"}:
+        raise NotFaked(f"{sign} between {left} and {right}")
+    return COMPARED[sign](_comparable(left)[1], _comparable(right)[1])
 
 
 def _comparable(value: Value) -> tuple[str, Any]:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
+from joiner_local.aws.dynamodb import condition_expressions
+from joiner_local.aws.dynamodb.condition_expressions import validate_expressions
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ def install(aws: LocalAws) -> None:
     from moto.dynamodb.models.table import Table
     from moto.dynamodb.responses import DynamoHandler
 
+    condition_expressions.install()
     query, update = Table.query, DynamoDBBackend.update_item
     wrap_attribute(Table, "query", _among_its_own(query), query)
     for name in _IN_ORDER:
@@ -62,6 +65,7 @@ def install(aws: LocalAws) -> None:
 
 def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
     def alone(self: Any) -> Any:
+        validate_expressions(self.body)
         with _LOCK:
             return method(self)
 
