@@ -4,12 +4,12 @@
 found, then the plan is written as a value. Every rule of the scheduler is checked before a pod is placed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from operator import ge
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import ge, itemgetter
+from typing import Final, TypeAlias
 
 from joiner import names
-from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, meets_min_values
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup, PodGroups
 from joiner.planning.model.volume_constraints import UNLIMITED
@@ -23,6 +23,9 @@ from joiner.pools import InvalidManifest, NodePool
 TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
 TOO_FEW_TYPES: Final = "too few instance types could hold it"
 PORTS_TAKEN: Final = "its host ports are taken"
+
+Alternatives: TypeAlias = Sequence[tuple[Sequence[int], tuple[str | None, ...]]]
+"""What each offer that can replace another one holds, and its values of the labels with minValues."""
 
 
 class PlanState:
@@ -68,6 +71,7 @@ class PlanState:
         """Whether a pool requires a choice of offers for each node (minValues)."""
         self._domains: dict[PodGroup, frozenset[str]] = {}
         self._offers: dict[PodGroup, int] = {}
+        self._alternatives: dict[tuple[NodeOffer, int, frozenset[str]], Alternatives] = {}
         self.made_price = sum(node.made.one.offer.price_per_hour for node in self.existing if node.made)
         self._count_existing()
 
@@ -274,35 +278,48 @@ class PlanState:
         need = [before - after for before, after in zip(choice.one.free, node.free, strict=True)]
         for volume in group.attaches:
             need[volume[0]] += not node.attached.get(volume)
-        open_to = [
-            one for one in self.replacement_offers(choice, (*node.planned, group)) if all(map(ge, one.free, need))
-        ]
-        most = [
-            min([(one.free[p] - need[p]) // amount for p, amount in group.needs], default=UNLIMITED) for one in open_to
-        ]
-        for number in sorted({each for each in most if each > 0}, reverse=True):
-            if meets_min_values(
-                (one for one, each in zip(open_to, most, strict=True) if each >= number),
-                choice.pool_offers.pool.min_values,
-            ):
+        minimums = choice.pool_offers.pool.min_values
+        seen: list[set[str]] = [set() for _ in minimums]
+        for number, values in sorted(self._numbers_held(group, node, choice, need), key=itemgetter(0), reverse=True):
+            for known, value in zip(seen, values, strict=True):
+                if value is not None:
+                    known.add(value)
+            if all(len(known) >= least for known, least in zip(seen, minimums.values(), strict=True)):
                 return number
         return 0
+
+    def _numbers_held(
+        self, group: PodGroup, node: NodeState, choice: OfferChoice, need: Sequence[int]
+    ) -> Iterator[tuple[int, tuple[str | None, ...]]]:
+        """Yield for each offer that can replace this one, and holds a pod of the group beside this need, how many pods
+        of the group it holds, and its values of the labels with minValues."""
+        bits, keys = self._shared_by(choice, (*node.planned, group))
+        alternatives = self._alternatives.get((choice.one, bits, keys))
+        if alternatives is None:
+            minimums = choice.pool_offers.pool.min_values
+            alternatives = self._alternatives[choice.one, bits, keys] = [
+                (one.free, tuple(map(one.label, minimums))) for one in _like(choice, bits, keys)
+            ]
+        needs = group.needs
+        for free, values in alternatives:
+            if all(map(ge, free, need)):
+                number = min([(free[p] - need[p]) // amount for p, amount in needs], default=UNLIMITED)
+                if number > 0:
+                    yield number, values
 
     def replacement_offers(self, choice: OfferChoice, inside: Iterable[PodGroup]) -> list[NodeOffer]:
         """Return the offers of any size and price that can replace this one for these pods, by labels and by rules
         about other pods only."""
-        bits, keys = -1, set[str]()
+        return _like(choice, *self._shared_by(choice, inside))
+
+    def _shared_by(self, choice: OfferChoice, inside: Iterable[PodGroup]) -> tuple[int, frozenset[str]]:
+        """Return the offers that all of these pods may use, and the labels in which an offer that replaces this one
+        must be equal to it."""
+        bits, keys = -1, frozenset[str]()
         for group in inside:
             bits &= choice.variant.bits[group.index]
             keys |= self.keys_of(group)
-        alike = [(key, choice.one.label(key)) for key in sorted(keys)]
-        return [
-            one
-            for one in choice.pool_offers.launchable
-            if bits >> one.index & 1
-            and (one is choice.one or one.supply is None)
-            and all(one.label(key) == value for key, value in alike)
-        ]
+        return bits, keys
 
     def keys_of(self, group: PodGroup) -> frozenset[str]:
         """Return the topology keys, without the hostname, in whose domains some rule counts the group's pods."""
@@ -352,3 +369,15 @@ class PlanState:
     def pods_left(self) -> int:
         """Return the number of pods that have no node yet."""
         return sum(self.left.values())
+
+
+def _like(choice: OfferChoice, bits: int, keys: Iterable[str]) -> list[NodeOffer]:
+    """Return the offers among these bits whose labels of these keys are equal to those of the chosen one."""
+    alike = [(key, choice.one.label(key)) for key in sorted(keys)]
+    return [
+        one
+        for one in choice.pool_offers.launchable
+        if bits >> one.index & 1
+        and (one is choice.one or one.supply is None)
+        and all(one.label(key) == value for key, value in alike)
+    ]
