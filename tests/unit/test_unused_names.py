@@ -5,6 +5,7 @@ import io
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,13 @@ UNREAD = {
 def sources() -> Iterator[Path]:
     yield ROOT / "app.py"
     for folder in USERS:
-        yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if "tests" not in path.parts)
+        yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if "tests" not in path.relative_to(ROOT).parts)
+
+
+@cache
+def used_names() -> Counter[str]:
+    """Return how often each name occurs in all sources."""
+    return Counter(name for path in sources() for name in names_in(path))
 
 
 def names_in(path: Path) -> Iterator[str]:
@@ -69,7 +76,7 @@ def _is_command(decorator: ast.expr) -> bool:
     "folder", [LIBRARY, COMMAND, ROOT / "functions", ROOT / "infra"], ids=["library", "command", "functions", "infra"]
 )
 def test_each_definition_is_used_by_more_than_tests(folder: Path) -> None:
-    used = Counter(name for path in sources() for name in names_in(path))
+    used = used_names()
     exported = Counter(
         name
         for path in folder.rglob("__init__.py")

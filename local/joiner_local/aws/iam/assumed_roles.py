@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from boto3 import Session
 from botocore.client import BaseClient
 from botocore.config import Config
 
@@ -69,10 +70,11 @@ def assume(role: str, session: str) -> Credentials:
 @dataclass(slots=True)
 class RoleClients:
     """boto3 clients of state machines' roles. A client takes tens of milliseconds to create, so each is created once an
-    hour.
+    hour; a session takes as long, so all clients have one.
     """
 
     endpoint: str
+    _session: Session = field(default_factory=aws_session)
     _made: dict[tuple[str, str], tuple[BaseClient, Credentials]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -86,7 +88,6 @@ class RoleClients:
             return client
 
     def _make(self, service: str, credentials: Credentials) -> BaseClient:
-        session = aws_session(credentials.access_key, credentials.secret, credentials.session_token)
         config = Config(
             inject_host_prefix=False,
             retries={"total_max_attempts": 1},  # Retry belongs to the state machine
@@ -94,5 +95,12 @@ class RoleClients:
             max_pool_connections=50,
             s3={"addressing_style": "path"},
         )
-        made: BaseClient = session.client(service, endpoint_url=self.endpoint, config=config)  # type: ignore[call-overload] # a name known at run time
+        made: BaseClient = self._session.client(  # type: ignore[call-overload] # a name known at run time
+            service,
+            endpoint_url=self.endpoint,
+            config=config,
+            aws_access_key_id=credentials.access_key,
+            aws_secret_access_key=credentials.secret,
+            aws_session_token=credentials.session_token,
+        )
         return made
