@@ -25,7 +25,9 @@ UNREAD = {
 def sources() -> Iterator[Path]:
     yield ROOT / "app.py"
     for folder in USERS:
-        yield from (path for path in sorted((ROOT / folder).rglob("*.py")) if "tests" not in path.relative_to(ROOT).parts)
+        yield from (
+            path for path in sorted((ROOT / folder).rglob("*.py")) if "tests" not in path.relative_to(ROOT).parts
+        )
 
 
 @cache

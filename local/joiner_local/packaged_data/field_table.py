@@ -5,8 +5,9 @@ field or a value on its object. `tests/unit/pools/test_crd_fields.py` compares t
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -119,11 +120,18 @@ def _shown(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@cache
+def read_crds() -> Sequence[Mapping[str, Any]]:
+    """Return the CRDs that a deployment installs, in the order of their files."""
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # reads ten times as fast, if PyYAML has it
+    return [yaml.load(path.read_text(encoding="utf-8"), loader) for path in sorted(CRDS.glob("*.yaml"))]  # noqa: S506 - both loaders are safe
+
+
 def crd_fields() -> dict[str, dict[str, Mapping[str, Any]]]:
     """Return the schema of each field without fields of its own, by kind and path; ``[]`` marks items of a list."""
     found: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for path in sorted(CRDS.glob("*.yaml")):
-        spec = yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]
+    for crd in read_crds():
+        spec = crd["spec"]
         for version in spec["versions"]:
             fields = found.setdefault(spec["names"]["kind"], {})
             for name, part in version["schema"]["openAPIV3Schema"]["properties"].items():

@@ -15,12 +15,12 @@ from joiner.launching.class_manifest_problems import find_family_problems
 from joiner.pools import read_manifests
 from joiner.pools.codecs.unsupported_fields import UNSUPPORTED, UnsupportedField
 from joiner_local.packaged_data.field_table import (
-    CRDS,
     LIBRARY,
     PAGE,
     REPOSITORY,
     FieldRow,
     crd_fields,
+    read_crds,
     read_keys,
     read_rows,
     render,
@@ -51,8 +51,7 @@ NO_KEYS_OF_OBJECTS = {
 }
 """Texts of the code that look like keys of annotations and labels, and what they are."""
 SCHEMAS: dict[str, Any] = {
-    crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    for crd in (yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(CRDS.glob("*.yaml")))
+    crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for crd in read_crds()
 }
 EVERYTHING = list(yaml.safe_load_all((Path(__file__).parent / "manifests" / "everything.yaml").read_text()))
 MORE = list(yaml.safe_load_all((Path(__file__).parent / "manifests" / "alternatives.yaml").read_text()))
