@@ -177,6 +177,8 @@ def allow_resolving_node_classes(settings: Settings, where: AccountRegion) -> li
             "CapacityReservations",
             "Images",
             "Instances",
+            "LaunchTemplateVersions",
+            "LaunchTemplates",
             "PlacementGroups",
             "SecurityGroups",
             "Snapshots",

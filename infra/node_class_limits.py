@@ -64,6 +64,12 @@ def placement_group_limit(settings: Settings) -> NodeClassLimit | None:
     return None if setting is None else _named(setting.names, setting.tags)
 
 
+def launch_template_limit(settings: Settings) -> NodeClassLimit:
+    """Return which launch templates of users legacy node classes may name."""
+    setting = settings.node_classes.launch_templates
+    return NodeClassLimit((), cluster_tags(settings.cluster)) if setting is None else _named(setting.ids, setting.tags)
+
+
 def node_class_limits(settings: Settings) -> dict[str, Any]:
     """Return all limits as the resolver of node classes (`joiner.launching`) reads them."""
     optional = {
@@ -76,6 +82,7 @@ def node_class_limits(settings: Settings) -> dict[str, Any]:
         "securityGroups": security_group_limit(settings).to_json(),
         "snapshots": {**snapshot_limit(settings).to_json(), "owners": list(settings.node_classes.snapshots.owners)},
         "kmsKeys": list(settings.node_classes.kms_keys),
+        "launchTemplates": launch_template_limit(settings).to_json(),
     }
 
 

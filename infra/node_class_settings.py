@@ -74,6 +74,18 @@ class AllowedPlacementGroups:
 
 
 @dataclass(frozen=True, slots=True)
+class AllowedLaunchTemplates:
+    """Launch templates that Provisioners and AWSNodeTemplates may name, by id or by tag. Ids, because another template
+    may get the name of a deleted one."""
+
+    ids: Annotated[
+        tuple[str, ...], TextPattern(r"lt-[0-9a-f]{8,17}", "ids of launch templates: lt-0123456789abcdef0")
+    ] = ()
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """One of these tags suffices; the value * matches any value."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeClassSettings:
     """What node classes may name: limits that users of kubectl cannot raise."""
 
@@ -91,3 +103,5 @@ class NodeClassSettings:
     """None: all of the account, and those shared with it."""
     placement_groups: AllowedPlacementGroups | None = None
     """None: all of the account."""
+    launch_templates: AllowedLaunchTemplates | None = None
+    """None: launch templates that are tagged for the cluster, as for subnets."""

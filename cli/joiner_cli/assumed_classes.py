@@ -24,6 +24,11 @@ IMAGES_NOT_READ: Final = (
     "images chosen by id, name, tags or parameter are not looked up: this plan assumes one for each architecture"
 )
 
+TEMPLATE_NOT_READ: Final = (
+    "the launch template is not read: this plan assumes nodes as of a class of the family AL2023 without fields of its "
+    "own, and an image for each architecture"
+)
+
 
 def assume_resolved_classes(
     snapshot: Snapshot,
@@ -77,6 +82,9 @@ def class_problems(classes: Iterable[ResolvedNodeClass]) -> Iterator[InvalidMani
 
 
 def _assumptions(own: NodeClass, ceilings: NodeClassPolicy | None) -> Iterator[NodeClassProblem]:
+    if own.launch_template:
+        yield NodeClassProblem("ValidationSucceeded", "TemplateAssumed", TEMPLATE_NOT_READ, "info")
+        return
     yield from find_assumed_role(own, ceilings)
     yield from find_unpriced_licence(own)
 

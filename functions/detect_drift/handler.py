@@ -28,7 +28,7 @@ from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_dr
 from joiner.disruption.ended_capacity_reservations import ON_DEMAND_LABELS, has_left_reservation, relabel_claim
 from joiner.lifecycle.declared_status import find_status_patch
 from joiner.planning import Snapshot
-from joiner.pools import InvalidManifest, NodeClaim, write_claim_status
+from joiner.pools import InvalidManifest, NodeClaim, complete_classes, write_claim_status
 from joiner.reporting.drift_events import report_drift, report_ended_reservation
 
 logger = Logger()
@@ -157,10 +157,11 @@ class DriftDetection:
         lists = {kind.plural: self._kube.list(kind) for kind in LISTED}
         world = Snapshot.from_lists(lists)
         manifests = [{**manifest, "kind": kind.kind} for kind in kinds.NODE_CLASSES for manifest in lists[kind.plural]]
+        resolved = documents.get_node_classes(self._store, keys["classes"])
         desired = DesiredNodes(
             pools={pool.key: pool for pool in world.pools},
-            classes={each.key: each for each in world.classes},
-            resolved=documents.get_node_classes(self._store, keys["classes"]),
+            classes={each.key: each for each in complete_classes(world.classes, resolved)},
+            resolved=resolved,
             catalogue=documents.get_catalogue(self._store),
             instances=documents.get_instances(self._store, keys["instances"]),
         )

@@ -68,12 +68,13 @@ class CapacityPlanning:
         marks = self._ledger.unavailable(int(now.timestamp()))
         short = [mark.offering for mark in marks]
         world = with_claim_pools(documents.get_snapshot(self._store, snapshot), task.lease_number)
-        world = replace(world, pools=apply_schedules(world.pools, now))
+        resolved = documents.get_node_classes(self._store, classes)
+        world = replace(world, pools=apply_schedules(world.pools, now)).with_launch_templates(resolved)
         made = self._planner.plan(
             world,
             documents.get_catalogue(self._store),
             frozenset((offering.capacity_type, offering.instance_type, offering.zone) for offering in short),
-            classes=documents.get_node_classes(self._store, classes),
+            classes=resolved,
             ceilings=self._ceilings,
             tolerances=self._tolerances,
             policies=self._policies,

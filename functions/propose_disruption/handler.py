@@ -74,11 +74,12 @@ class DisruptionPlanning:
         marks = self._ledger.unavailable(int(now.timestamp()))
         offerings = (mark.offering for mark in marks)
         world = documents.get_snapshot(self._store, keys["snapshot"])
-        world = replace(world, pools=apply_schedules(world.pools, now))
+        resolved = documents.get_node_classes(self._store, keys["classes"])
+        world = replace(world, pools=apply_schedules(world.pools, now)).with_launch_templates(resolved)
         inputs = WaveInputs(
             documents.get_catalogue(self._store),
             frozenset((one.capacity_type, one.instance_type, one.zone) for one in offerings),
-            documents.get_node_classes(self._store, keys["classes"]),
+            resolved,
             self._ceilings,
             self._history(world, now),
             self._policies,

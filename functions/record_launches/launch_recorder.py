@@ -21,7 +21,7 @@ from joiner.catalogue.instance_features import EFA
 from joiner.launching import Launch, LaunchOutcome, PairedInstance
 from joiner.lifecycle.launched_claims import launched_claim
 from joiner.planning import Snapshot
-from joiner.pools import NodeClaim
+from joiner.pools import NodeClaim, complete_class
 from joiner.reporting import launch_events as reporting
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.launch_conditions import with_outcome
@@ -114,7 +114,8 @@ class LaunchRecorder:
         known = self._catalogue.types.get(instance.instance_type)
         kind = known.with_memory(known.observed_memory.get(instance.image_id)) if known else None
         pool = next((pool for pool in self._world.pools if pool.key == claim.pool_key), None)
-        node_class = next((node_class for node_class in self._world.classes if node_class.ref == claim.class_ref), None)
+        declared = next((node_class for node_class in self._world.classes if node_class.ref == claim.class_ref), None)
+        node_class = complete_class(declared, launch.user_template) if declared else None
         efa = bool(claim.requests.get(EFA, 0))
         after = launched_claim(
             claim,

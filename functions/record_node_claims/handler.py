@@ -88,8 +88,8 @@ class ClaimRecording:
         """
         self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         kept = KeptSnapshot.read(self._store, keys["snapshot"])
-        world = with_claim_pools(kept.world, task.lease_number)
         classes = documents.get_node_classes(self._store, keys["classes"])
+        world = with_claim_pools(kept.world, task.lease_number).with_launch_templates(classes)
         plan = documents.get_plan(self._store, keys["plan"])
         planned = list_intents(plan, world, classes, task)
         selection = self._select(planned, task)

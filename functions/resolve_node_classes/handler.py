@@ -32,9 +32,10 @@ from joiner.launching import (
     resolve_node_class,
 )
 from joiner.launching.placement_group_matching import CLUSTER
+from joiner.launching.user_launch_templates import find_template_problems
 from joiner.lifecycle.immediate_terminations import hold_class_back
 from joiner.planning.inputs.claim_pools import with_claim_pools
-from joiner.pools import NodeClass, ResolvedNodeClass
+from joiner.pools import LaunchTemplateVersion, NodeClass, NodeClassProblem, ResolvedNodeClass, complete_class
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
@@ -129,20 +130,35 @@ class NodeClassResolver:
         """Resolve one class. A refusal by AWS is a problem of this class only; if AWS does not answer, the whole
         function fails and is retried.
         """
+        nothing = ResolvedNodeClass(node_class.name, node_class.kind, generation=node_class.generation)
         try:
-            found = replace(self._look_up(node_class, cluster, ceilings, now), ebs_defaults=defaults)
-            return resolve_node_class(
-                node_class,
+            template, problems = self._template(node_class, ceilings)
+            if any(problem.severity == "error" for problem in problems):
+                return nothing.with_problems(problems)
+            complete = complete_class(node_class, template)
+            found = replace(self._look_up(complete, cluster, ceilings, now), ebs_defaults=defaults)
+            resolved = resolve_node_class(
+                complete,
                 found,
                 ceilings,
                 cluster=cluster.name,
                 kubernetes_version=cluster.version,
                 overhead_price=self._overhead_price,
             )
+            return replace(resolved, launch_template=template).with_problems(problems)
         except (NoAnswer, Ec2Throttled):
             raise
         except Ec2Error as refusal:
             return refuse_after_lookup(node_class, str(refusal))
+
+    def _template(
+        self, node_class: NodeClass, ceilings: NodeClassPolicy
+    ) -> tuple[LaunchTemplateVersion | None, list[NodeClassProblem]]:
+        """Return the latest version of the launch template that the class names, and its problems; None without one."""
+        if not node_class.launch_template:
+            return None, []
+        found = self._ec2.find_user_template(node_class.launch_template)
+        return found.version if found else None, find_template_problems(node_class, found, ceilings)
 
     def _look_up(
         self, node_class: NodeClass, cluster: ClusterFacts, ceilings: NodeClassPolicy, now: datetime

@@ -20,6 +20,30 @@ UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
 EVERYTHING = [{"operator": "Exists"}]
 
 
+def write_node_config(
+    described: Object, *, labels: str = "team=a", taints: list[Object] | None = None, **cluster: str
+) -> bytes:
+    """Return user data with which a node of AL2023 joins the described cluster."""
+    facts = {
+        "name": described["name"],
+        "apiServerEndpoint": described["endpoint"],
+        "certificateAuthority": described["certificateAuthority"]["data"],
+        "cidr": described["kubernetesNetworkConfig"]["serviceIpv4Cidr"],
+        **cluster,
+    }
+    kubelet = {"config": {"registerWithTaints": taints or []}, "flags": [f'--node-labels="{labels}"']}
+    config = {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {"cluster": facts, "kubelet": kubelet},
+    }
+    head = (
+        b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n'
+        b"--//\nContent-Type: application/node.eks.aws\n\n"
+    )
+    return head + yaml.safe_dump(config).encode() + b"\n--//--\n"
+
+
 @dataclass(slots=True)
 class Nodes:
     """Instances of this test, and their nodes."""
@@ -31,24 +55,7 @@ class Nodes:
     ids: list[str]
 
     def user_data(self, *, labels: str = "team=a", taints: list[Object] | None = None, **cluster: str) -> bytes:
-        facts = {
-            "name": self.cluster["name"],
-            "apiServerEndpoint": self.cluster["endpoint"],
-            "certificateAuthority": self.cluster["certificateAuthority"]["data"],
-            "cidr": self.cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"],
-            **cluster,
-        }
-        kubelet = {"config": {"registerWithTaints": taints or []}, "flags": [f'--node-labels="{labels}"']}
-        config = {
-            "apiVersion": "node.eks.aws/v1alpha1",
-            "kind": "NodeConfig",
-            "spec": {"cluster": facts, "kubelet": kubelet},
-        }
-        head = (
-            b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n'
-            b"--//\nContent-Type: application/node.eks.aws\n\n"
-        )
-        return head + yaml.safe_dump(config).encode() + b"\n--//--\n"
+        return write_node_config(self.cluster, labels=labels, taints=taints, **cluster)
 
     def launch(self, count: int = 1, *, user_data: bytes = b"", **override: Any) -> list[str]:
         disk = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 40, "VolumeType": "gp3"}}

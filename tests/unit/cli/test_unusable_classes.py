@@ -254,3 +254,13 @@ def test_an_invalid_class_gets_no_node(tmp_path: Path, catalogue: Path) -> None:
 
     assert (answer.exit_code, answer.json["nodes"]) == (1, [])
     assert "EC2NodeClass/default" in answer.json["pending"][0]["reasons"][0]["reason"]
+
+
+def test_a_plan_without_aws_says_that_it_does_not_read_a_launch_template(tmp_path: Path, catalogue: Path) -> None:
+    spec = {"provider": {"launchTemplate": "mine"}}
+
+    made = plan(tmp_path, catalogue, provisioner(**spec)).json
+
+    assert len(made["nodes"]) == 1
+    notes = [each for each in made["problems"] if "launch template" in each["message"]]
+    assert [(each["object"], each["severity"]) for each in notes] == [("Provisioner/default", "info")]

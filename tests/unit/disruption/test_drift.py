@@ -20,6 +20,7 @@ from joiner.disruption.drift import (
 from joiner.disruption.ended_capacity_reservations import has_left_reservation
 from joiner.pools import (
     Image,
+    LaunchTemplateVersion,
     NodeClaim,
     NodeClass,
     NodeClassProblem,
@@ -28,6 +29,7 @@ from joiner.pools import (
     ResolvedNodeClass,
     SecurityGroup,
     Subnet,
+    complete_class,
 )
 from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.drift_hashes import build_hash_annotations
@@ -374,3 +376,23 @@ def test_a_machine_drifts_with_its_provisioner_and_its_template() -> None:
     assert drift(retemplated, machine).startswith("NodeClassDrift: AWSNodeTemplate/default")
     unstamped = replace(machine, annotations={})
     assert stamp_digests(unstamped, desired) == build_hash_annotations(provisioner, template)
+
+
+def test_a_node_is_drifted_if_its_launch_template_has_other_content_now() -> None:
+    first = LaunchTemplateVersion("lt-1", "mine", 1, {"ImageId": "ami-new", "UserData": "YQ=="})
+    other = replace(first, version=2, data={**first.data, "UserData": "Yg=="})
+    declared = replace(CLASS, launch_template="mine")
+    node = claim(annotations=build_hash_annotations(POOL, complete_class(declared, first)))
+
+    def found(now: LaunchTemplateVersion | None) -> str:
+        classes = {CLASS.key: complete_class(declared, now)}
+        return drift(replace(resolved(launch_template=now), classes=classes), node)
+
+    unknown = replace(resolved(launch_template=None), classes={CLASS.key: declared})
+    stamped = stamp_digests(claim(annotations={}), unknown)
+    assert found(first) == found(replace(first, version=2)) == ""
+    assert found(other) == (
+        "NodeClassDrift: EC2NodeClass/default, or the launch template that it names, was changed after the launch"
+    )
+    assert found(None) == "(the launch template mine of EC2NodeClass/default was not read)"
+    assert [name for name in stamped if "nodeclass" in name] == []

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from joiner import names
-from joiner.launching.class_manifest_problems import find_family_problems
 from joiner.pools import read_manifests
 from joiner.pools.codecs.unsupported_fields import UNSUPPORTED, UnsupportedField
 from joiner_local.packaged_data.field_table import (
@@ -292,28 +291,3 @@ def test_the_page_is_current() -> None:
     current = render(ROWS, KEYS)
 
     assert PAGE.read_text(encoding="utf-8") == current, "run python -m joiner_local.packaged_data.field_table"
-
-
-@pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.use == "refused"], ids=lambda row: f"{row.kind}-{row.value}"
-)
-def test_a_refused_value_is_reported_with_its_reason(row: FieldRow) -> None:
-    spec: dict[str, Any] = {row.path.rpartition(".")[2]: row.value or "mine"}
-    if row.kind == "EC2NodeClass":
-        term = {"ssmParameter": spec.pop("ssmParameter")} if "ssmParameter" in spec else {"id": "ami-0123456789abcdef0"}
-        spec = {"amiFamily": "AL2023", "amiSelectorTerms": [term], **spec}
-        spec |= {name: [{"id": f"{name[:2]}-1"}] for name in ("subnetSelectorTerms", "securityGroupSelectorTerms")}
-    else:
-        spec |= {"amiSelector": {"aws-ids": "ami-0123456789abcdef0"}}
-        spec |= {name: {"team": "a"} for name in ("subnetSelector", "securityGroupSelector")}
-    manifest = {"kind": row.kind, "metadata": {"name": "refused"}, "spec": spec}
-    if row.kind == "Provisioner":
-        manifest["spec"] = {"provider": spec}
-
-    found = read_manifests([manifest])
-
-    if row.place.startswith("launching/"):
-        assert [each.reason for each in find_family_problems(found.classes[0])] == [row.symbol]
-    else:
-        errors = [(one.object, one.field) for one in found.problems if one.severity == "error"]
-        assert errors == [(f"{row.kind}/refused", row.path)]

@@ -106,7 +106,7 @@ def _listed(template: Any, owner: str) -> dict[str, Any]:
         "LatestVersionNumber": template.latest_version_number,
         "LaunchTemplateId": template.id,
         "LaunchTemplateName": template.name,
-        "Tags": template.tags,
+        "Tags": template.get_tags(),
     }
 
 

@@ -23,6 +23,7 @@ from joiner.adapters.parallel_calls import call_each
 from joiner.launching.fleet_request import TEMPLATE_VERSION
 from joiner.launching.launch_template_comparison import compare_launch_templates
 from joiner.launching.unused_launch_templates import StoredLaunchTemplate
+from joiner.launching.user_launch_templates import FoundTemplate
 from joiner.lifecycle.instance_health import EVENT_CODES, IMPAIRED, InstanceStatus
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
 
@@ -282,6 +283,24 @@ class Ec2:
             StoredLaunchTemplate(each["LaunchTemplateId"], each["LaunchTemplateName"], each["CreateTime"])
             for each in found
         ]
+
+    def find_user_template(self, name: str) -> FoundTemplate | None:
+        """Return a launch template by name with its latest version; None if there is none."""
+        try:
+            found = self.pages("describe_launch_templates", "LaunchTemplates", LaunchTemplateNames=[name])
+            latest = [
+                version
+                for each in found
+                for version in self.pages(
+                    "describe_launch_template_versions",
+                    "LaunchTemplateVersions",
+                    LaunchTemplateId=each["LaunchTemplateId"],
+                    Versions=[str(each["LatestVersionNumber"])],
+                )
+            ]
+        except ResourceNotFound:
+            return None
+        return FoundTemplate(found[0], latest[0]) if found and latest else None
 
     def delete_launch_template(self, template: str) -> None:
         """Delete a launch template by id, with all its versions; ResourceNotFound if it does not exist."""

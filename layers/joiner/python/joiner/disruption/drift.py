@@ -67,7 +67,10 @@ class NotCompared:
 
 @dataclass(frozen=True, slots=True)
 class DesiredNodes:
-    """What would be launched now, and what runs. ``pools`` and the classes are by key, ``instances`` by instance id."""
+    """What would be launched now, and what runs. ``pools`` and the classes are by key, ``instances`` by instance id.
+
+    ``classes`` have what their launch templates decide (``complete_classes``).
+    """
 
     pools: Mapping[str, NodePool] = field(default_factory=dict)
     classes: Mapping[str, NodeClass] = field(default_factory=dict)
@@ -117,7 +120,10 @@ def stamp_digests(claim: NodeClaim, desired: DesiredNodes) -> dict[str, str]:
     pool = desired.pools.get(claim.pool_key)
     if pool is None or claim.deleting:
         return {}
-    present = build_hash_annotations(pool, desired.classes.get(claim.class_ref.key))
+    declared = desired.classes.get(claim.class_ref.key)
+    if declared and _lacks_template(declared, desired.resolved.get(declared.key)):
+        declared = None
+    present = build_hash_annotations(pool, declared)
     versions = {name for name in present if name.endswith("-version")}
     old = {name for name in versions if claim.annotations.get(name) != VERSION}
     stamped = old if claim.conditions.true(DRIFTED) else old | {name.removesuffix("-version") for name in old}
@@ -172,8 +178,11 @@ def _compare_class(claim: NodeClaim, desired: DesiredNodes, kind: InstanceType |
     declared, resolved = desired.classes.get(key), desired.resolved.get(key)
     if declared is None:
         return NotCompared(f"{key} does not exist")
+    if _lacks_template(declared, resolved):
+        return NotCompared(f"the launch template {declared.launch_template} of {key} was not read")
     if _differs(claim, names.NODECLASS_HASH, names.NODECLASS_HASH_VERSION, hash_class(declared)):
-        return Drift("NodeClassDrift", f"{key} was changed after the launch")
+        template = f"{key}, or the launch template that it names," if declared.launch_template else key
+        return Drift("NodeClassDrift", f"{template} was changed after the launch")
     if resolved is None or resolved.generation != declared.generation:
         return NotCompared(f"{key} is not resolved")
     seen = desired.instances.get(claim.instance_id)
@@ -188,6 +197,11 @@ def _compare_class(claim: NodeClaim, desired: DesiredNodes, kind: InstanceType |
     )
     differing = (one for one in found if isinstance(one, Drift))
     return next(differing, None) or next((one for one in found if one is not None), None)
+
+
+def _lacks_template(declared: NodeClass, resolved: ResolvedNodeClass | None) -> bool:
+    """Return whether the class names a launch template whose content is unknown: then its digest is unknown, too."""
+    return bool(declared.launch_template) and (resolved is None or resolved.launch_template is None)
 
 
 def _is_known(resolved: ResolvedNodeClass, condition: str) -> bool:

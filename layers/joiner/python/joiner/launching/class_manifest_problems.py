@@ -67,7 +67,7 @@ def _is_public(parameter: str) -> bool:
 
 def find_assumed_family(node_class: NodeClass) -> list[NodeClassProblem]:
     """Return the assumption about a class that names no family."""
-    if node_class.ami_family is not None:
+    if node_class.ami_family is not None or node_class.launch_template:
         return []
     message = (
         "amiFamily is not set: AL2023 is used (older software took AL2, of which there are no images from "

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from joiner.pools import LaunchTemplateVersion
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchTemplate:
@@ -40,6 +42,8 @@ class Launch:
     zone_ids: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of all its nodes that their class determines: the placement group."""
+    user_template: LaunchTemplateVersion | None = None
+    """The launch template that the class names, without its user data."""
 
     def request_json(self) -> str:
         """Return the bytes to store and to send."""
@@ -68,6 +72,7 @@ class Launch:
             "prices": dict(self.prices),
             "zoneIds": dict(self.zone_ids),
             "labels": dict(self.labels),
+            "userTemplate": self.user_template.to_json() if self.user_template else None,
         }
 
     @classmethod
@@ -86,4 +91,5 @@ class Launch:
             prices=raw["prices"],
             zone_ids=raw.get("zoneIds", {}),
             labels=raw.get("labels", {}),
+            user_template=LaunchTemplateVersion.from_json(given) if (given := raw.get("userTemplate")) else None,
         )

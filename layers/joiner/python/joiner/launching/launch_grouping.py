@@ -226,6 +226,7 @@ def _launch(
         prices=_prices(images),
         zone_ids={subnet.zone: subnet.zone_id for subnet in first.resolved.subnets if subnet.zone_id},
         labels=first.resolved.placement_labels,
+        user_template=template.without_user_data() if (template := first.resolved.launch_template) else None,
     )
 
 

@@ -1,9 +1,9 @@
 """The resources that node classes may name: roles, image owners, subnets, security groups, snapshots, KMS keys,
-capacity reservations, placement groups.
+capacity reservations, placement groups, launch templates.
 
 The settings of a cluster set these limits for all users who can write a node class. The permissions of
-`launch_instances` have the same limits (`infra/aws_permissions.py`). The resolver refuses first, because it can name
-the field and the remedy.
+`launch_instances` have the same limits (`infra/aws_permissions.py`), except that of launch templates: they are only
+read, and IAM cannot limit which. The resolver refuses first, because it can name the field and the remedy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -83,6 +83,7 @@ class NodeClassPolicy:
     role_profiles: tuple[str, ...] = ()
     reservations: AllowedResources | None = None
     placement_groups: AllowedResources | None = None
+    launch_templates: AllowedResources = AllowedResources()
 
     def profile_of(self, role: str) -> str:
         """Return the instance profile that the deployment made for a role (a name); empty if it has none.
@@ -107,6 +108,7 @@ class NodeClassPolicy:
             kms_keys=tuple(raw.get("kmsKeys", ())),
             reservations=_optional(raw.get("capacityReservations")),
             placement_groups=_optional(raw.get("placementGroups")),
+            launch_templates=AllowedResources.from_json(raw.get("launchTemplates", {})),
         )
 
     def with_own(self, subnets: Iterable[str], security_group: str) -> "NodeClassPolicy":

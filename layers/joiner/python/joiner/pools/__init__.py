@@ -13,6 +13,7 @@ from joiner.pools.codecs.node_overlay_manifests import read_overlays
 from joiner.pools.conditions import Condition, Conditions
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests
 from joiner.pools.kubelet_configuration import KubeletConfiguration
+from joiner.pools.launch_template_version import LaunchTemplateVersion, complete_class
 from joiner.pools.node_claim import LaunchedInstance, NodeClaim, NodeClaimTemplate, build_claim_name, build_node_claim
 from joiner.pools.node_class import (
     BlockDevice,
@@ -26,7 +27,14 @@ from joiner.pools.node_class import (
 from joiner.pools.node_overlays import NodeOverlay, Overlays
 from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, NodePool
 from joiner.pools.pool_status import compute_pool_conditions
-from joiner.pools.resolved_node_class import Image, NodeClassProblem, ResolvedNodeClass, SecurityGroup, Subnet
+from joiner.pools.resolved_node_class import (
+    Image,
+    NodeClassProblem,
+    ResolvedNodeClass,
+    SecurityGroup,
+    Subnet,
+    complete_classes,
+)
 
 __all__ = [
     "BlockDevice",
@@ -42,6 +50,7 @@ __all__ = [
     "InvalidManifest",
     "InvalidManifests",
     "KubeletConfiguration",
+    "LaunchTemplateVersion",
     "LaunchedInstance",
     "MetadataOptions",
     "NodeClaim",
@@ -59,6 +68,8 @@ __all__ = [
     "SubnetTerm",
     "build_claim_name",
     "build_node_claim",
+    "complete_class",
+    "complete_classes",
     "compute_pool_conditions",
     "read_manifests",
     "read_node_claim",

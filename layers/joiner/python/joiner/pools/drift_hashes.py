@@ -39,7 +39,13 @@ OF_CLASS = (
     "associate_public_ip_address",
     "context",
 )
-OF_CLASS_IF_SET = ("network_interfaces", "connection_tracking", "nested_virtualization", "placement_group")
+OF_CLASS_IF_SET = (
+    "network_interfaces",
+    "connection_tracking",
+    "nested_virtualization",
+    "placement_group",
+    "launch_template",
+)
 """Fields that count only if they are set: a class without them keeps the digest that its nodes have."""
 
 

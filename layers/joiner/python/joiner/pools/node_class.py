@@ -126,6 +126,7 @@ class NodeClass:
     """One class as declared; ``ami_family`` is None if it is not set (the cluster's version then decides).
 
     ``ip_family`` is that of the cluster, in which all pods and services have addresses of one family.
+    ``launch_template`` is the name of a template that decides most other fields (``complete_class``).
     """
 
     name: str
@@ -145,6 +146,7 @@ class NodeClass:
     detailed_monitoring: bool = False
     associate_public_ip_address: bool | None = None
     context: str | None = None
+    launch_template: str | None = None
     capacity_reservation_terms: tuple[CapacityReservationTerm, ...] = ()
     network_interfaces: tuple[NetworkInterface, ...] = ()
     connection_tracking: ConnectionTracking | None = None

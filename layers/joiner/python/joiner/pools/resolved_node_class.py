@@ -15,7 +15,8 @@ from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.conditions import Conditions
 from joiner.pools.invalid_manifests import InvalidManifest, Severity
-from joiner.pools.node_class import ImageFamily
+from joiner.pools.launch_template_version import LaunchTemplateVersion, complete_class
+from joiner.pools.node_class import ImageFamily, NodeClass
 from joiner.pools.node_pool import ClassKind, NodeClassRef
 
 CONDITIONS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfileReady", "ValidationSucceeded")
@@ -100,6 +101,7 @@ class ResolvedNodeClass:
     costs: NodeCosts | None = None
     reservations: tuple[CapacityReservation, ...] = ()
     placement_group: PlacementGroup | None = None
+    launch_template: LaunchTemplateVersion | None = None
 
     @property
     def placement_labels(self) -> Mapping[str, str]:
@@ -244,6 +246,7 @@ class ResolvedNodeClass:
             "costs": self.costs.to_json() if self.costs else None,
             "reservations": [one.to_json() for one in self.reservations],
             "placementGroup": asdict(self.placement_group) if self.placement_group else None,
+            "launchTemplate": self.launch_template.to_json() if self.launch_template else None,
         }
 
     @classmethod
@@ -276,4 +279,12 @@ class ResolvedNodeClass:
             costs=NodeCosts.from_json(raw["costs"]) if raw.get("costs") else None,
             reservations=tuple(CapacityReservation.from_json(one) for one in raw.get("reservations", ())),
             placement_group=PlacementGroup(**raw["placementGroup"]) if raw.get("placementGroup") else None,
+            launch_template=LaunchTemplateVersion.from_json(given) if (given := raw.get("launchTemplate")) else None,
         )
+
+
+def complete_classes(classes: Iterable[NodeClass], resolved: Mapping[str, ResolvedNodeClass]) -> tuple[NodeClass, ...]:
+    """Return the classes with what the launch templates that they name decide, as far as these were read."""
+    return tuple(
+        complete_class(each, found.launch_template) if (found := resolved.get(each.key)) else each for each in classes
+    )

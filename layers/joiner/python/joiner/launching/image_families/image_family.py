@@ -1,7 +1,7 @@
 """The interface of an image family: where its images are, what its nodes read, and what it cannot do."""
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings
@@ -9,6 +9,8 @@ from joiner.pools import BlockDevice, NodeClass, NodeClassProblem
 from joiner.pools.node_class import ImageFamily
 
 GP3_VOLUME = "gp3"
+BESIDE_TEMPLATE: Final = ("context", "launchTemplate", "subnetSelector", "tags")
+"""The fields of a class that a launch template does not decide."""
 
 
 class FamilyOfImages(Protocol):
@@ -55,7 +57,14 @@ def field_path(node_class: NodeClass, name: str) -> str:
 
     >>> [field_path(NodeClass("default", kind), "subnetSelector") for kind in ("Inline", "EC2NodeClass")]
     ['spec.provider.subnetSelector', 'spec.subnetSelectorTerms']
+
+    A field that a launch template decides is one of the template:
+
+    >>> field_path(NodeClass("default", "AWSNodeTemplate", launch_template="mine"), "userData")
+    'spec.launchTemplate (its userData)'
     """
+    if node_class.launch_template and name not in BESIDE_TEMPLATE:
+        return f"{field_path(node_class, 'launchTemplate')} (its {name})"
     terms = "Terms" if node_class.kind == "EC2NodeClass" and name.endswith("Selector") else ""
     return f"spec.{'provider.' if node_class.kind == 'Inline' else ''}{name}{terms}"
 

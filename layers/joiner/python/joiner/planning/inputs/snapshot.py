@@ -17,7 +17,17 @@ from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
 from joiner.planning.inputs.default_spreads import DefaultSpreads
 from joiner.planning.inputs.redaction import redact
 from joiner.planning.inputs.untried_pods import mark_untried_siblings
-from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool, Overlays, read_manifests, read_overlays
+from joiner.pools import (
+    InvalidManifest,
+    NodeClaim,
+    NodeClass,
+    NodePool,
+    Overlays,
+    ResolvedNodeClass,
+    complete_classes,
+    read_manifests,
+    read_overlays,
+)
 from joiner.pools.node_class import IpFamily
 
 Manifest = Mapping[str, Any]
@@ -137,6 +147,12 @@ class Snapshot:
             for plural, items in lists.items()
             if plural in LISTED
         }
+
+    def with_launch_templates(self, resolved: Mapping[str, ResolvedNodeClass]) -> "Snapshot":
+        """Return the snapshot whose classes have what the launch templates that they name decide."""
+        if not any(each.launch_template for each in self.classes):
+            return self
+        return replace(self, classes=complete_classes(self.classes, resolved))
 
     def node_class(self, pool: NodePool) -> NodeClass | None:
         """Return the class that the pool names; None if it does not exist."""

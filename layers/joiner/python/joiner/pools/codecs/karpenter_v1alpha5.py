@@ -41,6 +41,17 @@ LEGACY_FAMILY_NAMES: tuple[ImageFamily, ...] = (
     "Windows2019",
     "Windows2022",
 )
+DECIDED_BY_TEMPLATE = (
+    "amiFamily",
+    "amiSelector",
+    "blockDeviceMappings",
+    "instanceProfile",
+    "metadataOptions",
+    "securityGroupSelector",
+    "userData",
+)
+"""Fields that Karpenter refused beside a launch template."""
+TEMPLATE_NAME = r"[a-zA-Z0-9().\-/_]{3,128}"
 AMI_ID = re.compile(r"ami-[0-9a-z]+")
 SUBNET_ID = re.compile(r"subnet-[0-9a-z]+")
 GROUP_ID = re.compile(r"sg-[0-9a-z]+")
@@ -175,16 +186,16 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
         spec.text("kind")
     family_name = spec.text("amiFamily", one_of=LEGACY_FAMILY_NAMES)
     images = tuple(_read_image_terms(spec))
+    template = spec.text("launchTemplate", pattern=TEMPLATE_NAME, remedy="give the name of a launch template")
+    if template:
+        _note_fields_of_template(spec)
     if family_name in ("Custom", "Ubuntu") and not images:
         spec.wrong("amiSelector", f"the family {family_name} needs one, because it has no default images")
     subnets = tuple(SubnetTerm(**term) for term in _read_selector(spec, "subnetSelector", SUBNET_ID))
     groups = tuple(SecurityGroupTerm(**term) for term in _read_selector(spec, "securityGroupSelector", GROUP_ID))
     for name, plural in (("subnetSelector", "subnets"), ("securityGroupSelector", "security groups")):
-        if not spec.raw(name):
+        if not spec.raw(name) and not (template and name in DECIDED_BY_TEMPLATE):
             _note_missing_selector(spec, name, plural, inline=inline)
-    if "launchTemplate" in spec:
-        remedy = "launch templates of users are not supported; set amiSelector, userData and blockDeviceMappings"
-        spec.wrong("launchTemplate", remedy)
     read = {
         "subnet_terms": subnets,
         "security_group_terms": groups,
@@ -197,9 +208,20 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
         "metadata_options": read_metadata_options(spec.sub("metadataOptions"), hop_limit=HOP_LIMIT),
         "detailed_monitoring": bool(spec.boolean("detailedMonitoring")),
         "context": spec.text("context"),
+        "launch_template": template,
     }
     spec.close()
     return read
+
+
+def _note_fields_of_template(spec: ManifestFields) -> None:
+    """Note the fields that exclude a launch template, as Karpenter's webhook did, and one that it makes ineffective."""
+    for name in DECIDED_BY_TEMPLATE:
+        if name in spec:
+            spec.wrong(name, "it and launchTemplate exclude each other; remove one (the template decides it)")
+    if "detailedMonitoring" in spec:
+        remedy = "it has no effect beside launchTemplate, which decides it; remove it"
+        spec.notes.note(spec.at("detailedMonitoring"), spec.raw("detailedMonitoring"), remedy, "warning")
 
 
 def _note_missing_selector(spec: ManifestFields, name: str, plural: str, *, inline: bool) -> None:

@@ -1,0 +1,159 @@
+"""A Provisioner whose provider names a launch template, against the local EC2: resolved, launched, and drifted."""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from functions.resolve_node_classes import handler as resolve_node_classes
+from joiner.adapters import documents
+from joiner.adapters.ec2_client import Parameters
+from joiner.adapters.instance_profiles import InstanceProfiles
+from joiner.catalogue import Catalogue
+from joiner.cluster import Resources
+from joiner.launching import ClaimToLaunch, LaunchOffering, group_launches
+from joiner.planning import Snapshot
+from joiner.pools import NodeClaimTemplate, NodeClass, ResolvedNodeClass, build_node_claim
+from joiner.pools.drift_hashes import hash_class
+from joiner_local.aws.account_setup.cluster_network import seed_network
+from tests.local.launch_fixtures import IMAGE_PARAMETER
+from tests.local.running_aws import RunningAws
+from tests.local.test_launching import M5, LaunchAccount
+from tests.unit.functions.small_account import NOON
+
+pytestmark = pytest.mark.local
+
+KEY = "Inline/old"
+TAGS = [{"Key": "karpenter.sh/discovery", "Value": "launching"}]
+
+
+class TemplateAccount(LaunchAccount):
+    """An account with a launch template, and a Provisioner that names it."""
+
+    def __init__(self, aws: RunningAws) -> None:
+        super().__init__(aws, seed_network(aws.endpoint, "launching"))
+        self.name = aws.fresh("nodes")
+        self.client = aws.client("ec2")
+
+    def data(self, script: str, **more: Any) -> dict[str, Any]:
+        return {
+            "ImageId": f"resolve:ssm:{IMAGE_PARAMETER.format('x86_64')}",
+            "SecurityGroupIds": [self.network.security_group],
+            "IamInstanceProfile": {"Name": self.network.instance_profile},
+            "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 33, "VolumeType": "gp3"}}],
+            "UserData": base64.b64encode(script.encode()).decode(),
+            **more,
+        }
+
+    def create(self, *, tags: list[dict[str, str]] = TAGS, **more: Any) -> None:
+        specifications = [{"ResourceType": "launch-template", "Tags": tags}] if tags else []
+        self.client.create_launch_template(
+            LaunchTemplateName=self.name,
+            LaunchTemplateData=self.data("#!/bin/sh\necho first\n", **more),
+            TagSpecifications=specifications,
+        )
+
+    def look(self) -> tuple[Snapshot, ResolvedNodeClass]:
+        """Return the snapshot, with what the template decides, and the resolved class."""
+        provider = {"launchTemplate": self.name, "subnetSelector": {"karpenter.sh/discovery": "launching"}}
+        manifest = {"kind": "Provisioner", "metadata": {"name": "old", "uid": "p-1"}, "spec": {"provider": provider}}
+        lists = {"provisioners": [manifest]}
+        key = documents.put_snapshot(self.store, self.task, lists, assignments={}, assigned={}, in_flight=())
+        resolver = resolve_node_classes.NodeClassResolver(
+            self.ledger,
+            self.store,
+            ec2=self.ec2,
+            parameters=Parameters(self.aws.client("ssm")),
+            profiles=InstanceProfiles(lambda: self.aws.client("iam")),
+            ceilings=self.ceilings(),
+        )
+        answer = resolver.answer(self.task, key, NOON, 2**33)
+        resolved = documents.get_node_classes(self.store, answer["classes"])
+        return documents.get_snapshot(self.store, key).with_launch_templates(resolved), resolved[KEY]
+
+    def node_class(self) -> NodeClass:
+        (made,) = self.look()[0].classes
+        return made
+
+
+@pytest.fixture
+def account(local_aws: RunningAws) -> Iterator[TemplateAccount]:
+    yield TemplateAccount(local_aws)
+
+
+def refusals(account: TemplateAccount) -> list[str]:
+    return [each.reason for each in account.look()[1].problems if each.severity == "error"]
+
+
+def test_a_node_has_the_content_of_the_latest_version(account: TemplateAccount) -> None:
+    account.create()
+    account.client.create_launch_template_version(
+        LaunchTemplateName=account.name, LaunchTemplateData=account.data("#!/bin/sh\necho second\n")
+    )
+    world, resolved = account.look()
+    (pool,), (node_class,) = world.pools, world.classes
+    assert resolved.ready, resolved.problems
+    claim = build_node_claim(
+        pool, NodeClaimTemplate(requests=Resources.of(cpu=1)), suffix="a", lease=1, execution="up-1"
+    )
+    offer = LaunchOffering(0.096, "m5.large", "us-east-1a")
+    wanted = ClaimToLaunch(claim, pool, node_class, resolved, "on-demand", (offer,))
+    ((launch,), _) = group_launches([wanted], Catalogue.of([M5]), account.task.cluster, execution=account.name)
+    key = documents.put_launches(account.store, account.task, [launch])
+
+    assert account.send(key)["launched"] == 1
+
+    (instance,) = account.ec2.instances_of_launch(launch.id)
+    asked = {"InstanceId": instance.id, "Attribute": "userData"}
+    seen = account.client.describe_instances(InstanceIds=[instance.id])["Reservations"][0]["Instances"][0]
+    user_data = account.client.describe_instance_attribute(**asked)["UserData"]["Value"]
+    volume = seen["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]
+    assert base64.b64decode(user_data).decode() == "#!/bin/sh\necho second\n"
+    image = account.aws.client("ssm").get_parameter(Name=IMAGE_PARAMETER.format("x86_64"))["Parameter"]["Value"]
+    assert seen["ImageId"] == image
+    assert seen["IamInstanceProfile"]["Arn"].endswith(f"/{account.network.instance_profile}")
+    assert [each["GroupId"] for each in seen["SecurityGroups"]] == [account.network.security_group]
+    assert account.client.describe_volumes(VolumeIds=[volume])["Volumes"][0]["Size"] == 33
+    assert instance.tags["kubernetes.io/cluster/launching"] == "owned"
+    assert instance.tags["karpenter.sh/provisioner-name"] == "old"
+
+
+def test_a_template_that_does_not_exist_or_is_not_the_clusters_is_refused(account: TemplateAccount) -> None:
+    assert refusals(account) == ["LaunchTemplateNotFound"]
+
+    account.create(tags=[])
+    assert refusals(account) == ["LaunchTemplateNotAllowed"]
+
+    template = account.client.describe_launch_templates(LaunchTemplateNames=[account.name])["LaunchTemplates"][0]
+    account.client.create_tags(Resources=[template["LaunchTemplateId"]], Tags=TAGS)
+    assert refusals(account) == []
+
+
+def test_content_beyond_the_settings_is_refused(account: TemplateAccount) -> None:
+    group = account.client.create_security_group(
+        GroupName=account.name, Description="database", VpcId=account.network.vpc
+    )["GroupId"]
+    account.create(SecurityGroupIds=[group], KeyName="mine")
+    assert refusals(account) == ["LaunchTemplateNotSupported"]
+
+    account.client.create_launch_template_version(
+        LaunchTemplateName=account.name, LaunchTemplateData=account.data("#!/bin/sh\n", SecurityGroupIds=[group])
+    )
+    assert refusals(account) == ["SecurityGroupNotAllowed"]
+
+
+def test_another_version_changes_the_digest_of_the_class_only_with_its_content(account: TemplateAccount) -> None:
+    account.create()
+    before = hash_class(account.node_class())
+
+    account.client.create_launch_template_version(
+        LaunchTemplateName=account.name, LaunchTemplateData=account.data("#!/bin/sh\necho first\n")
+    )
+    alike = hash_class(account.node_class())
+    account.client.create_launch_template_version(
+        LaunchTemplateName=account.name, LaunchTemplateData=account.data("#!/bin/sh\necho other\n")
+    )
+
+    assert alike == before
+    assert hash_class(account.node_class()) != before
