@@ -130,11 +130,12 @@ class NodeClassResolver:
         """Resolve one class. A refusal by AWS is a problem of this class only; if AWS does not answer, the whole
         function fails and is retried.
         """
-        nothing = ResolvedNodeClass(node_class.name, node_class.kind, generation=node_class.generation)
         try:
             template, problems = self._template(node_class, ceilings)
             if any(problem.severity == "error" for problem in problems):
-                return nothing.with_problems(problems)
+                return ResolvedNodeClass(
+                    node_class.name, node_class.kind, generation=node_class.generation, problems=tuple(problems)
+                )
             complete = complete_class(node_class, template)
             found = replace(self._look_up(complete, cluster, ceilings, now), ebs_defaults=defaults)
             resolved = resolve_node_class(
