@@ -275,7 +275,11 @@ def allow_reading_prices(settings: Settings) -> list[iam.PolicyStatement]:
     if settings.commitments.from_account:
         described += ["Instances", "ReservedInstances"]
         elsewhere += ["savingsplans:DescribeSavingsPlans", "savingsplans:DescribeSavingsPlanRates"]
-    return [allow_describing(settings, *described), _allow(elsewhere, ["*"])]
+    scores = []
+    if settings.planning.spot_placement_scores:
+        described.append("AvailabilityZones")
+        scores.append(_allow(["ec2:GetSpotPlacementScores"], ["*"], _in_region(settings)))
+    return [allow_describing(settings, *described), *scores, _allow(elsewhere, ["*"])]
 
 
 def allow_describing(settings: Settings, *what: str) -> iam.PolicyStatement:

@@ -13,11 +13,12 @@ class CatalogueRefreshSchedule(Construct):
 
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies) -> None:
         super().__init__(scope, id)
-        nodes = dependencies.settings.nodes
+        nodes, planning = dependencies.settings.nodes, dependencies.settings.planning
         estimate = {
             "JOINER_MEMORY_OVERHEAD_PERCENT": str(nodes.memory_overhead_percent),
             "JOINER_RESERVED_INTERFACES": str(nodes.reserved_interfaces),
-            "JOINER_INTERRUPTION_LOST_HOURS": str(dependencies.settings.planning.interruption_lost_hours),
+            "JOINER_INTERRUPTION_LOST_HOURS": str(planning.interruption_lost_hours),
+            "JOINER_PLACEMENT_SCORES": str(planning.spot_placement_scores).lower(),
         }
         commitments = dependencies.settings.commitments.to_json()
         if commitments:

@@ -68,6 +68,10 @@ class PlanningSettings:
     start of their successors. Plans weigh it with how often spot nodes of the type and zone were interrupted. Half an
     hour is what a batch job loses on average that saves every hour, and more than a service loses. 0: plans do not
     weigh interruptions."""
+    spot_placement_scores: bool = False
+    """Whether the refresh of the catalogue asks EC2 for the placement scores of the families of which the cluster had
+    most spot nodes. They decide between offers of about the same price, where spot nodes have no history yet. Off,
+    because EC2 limits how many different requests an account makes in a day. Needs `interruptionLostHours`."""
     default_topology_spread_constraints: tuple[DefaultSpreadSettings, ...] = ()
     """The default constraints of the cluster's scheduler (`defaultConstraints` of its plugin PodTopologySpread, with
     `defaultingType: List`), for pods without constraints of their own. None: the scheduler that EKS manages has those

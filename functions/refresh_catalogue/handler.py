@@ -14,7 +14,7 @@ On-demand prices of Local Zones are their own. If the Price List API has none fo
 those of the region.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -27,6 +27,7 @@ from joiner.adapters import documents, environment, metrics, spot_history, sweep
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.instance_prices import on_demand_prices, price_list_region, spot_prices
 from joiner.adapters.interruption_records import InterruptionWarnings
+from joiner.adapters.placement_score_queries import read_placement_scores
 from joiner.adapters.store import Store
 from joiner.catalogue import (
     CapacityEstimate,
@@ -36,8 +37,9 @@ from joiner.catalogue import (
     load_published_prices,
     supports_nodes,
 )
-from joiner.catalogue.interruption_history import interruption_rates, price_interruptions
+from joiner.catalogue.interruption_history import SpotHours, SpotPlace, interruption_rates, price_interruptions
 from joiner.catalogue.observed_memory import valid_memory
+from joiner.catalogue.placement_scores import choose_families, expect_warnings
 from joiner.catalogue.price_lists import PriceLists, choose_spot_prices, find_zone_prices
 from joiner.catalogue.reserved_instances_and_savings_plans import (
     NOTHING_OWNED,
@@ -57,15 +59,29 @@ class NoPrices(Exception):
 
 @dataclass(frozen=True, slots=True)
 class InterruptionPrices:
-    """Adds the price of interruptions to spot offerings; an interruption loses ``lost_hours`` of a node's work."""
+    """Adds the price of interruptions to spot offerings; an interruption loses ``lost_hours`` of a node's work.
+
+    ``scored`` is the region of the placement scores that count, too; empty: none are read.
+    """
 
     warnings: InterruptionWarnings
     lost_hours: float
+    scored: str = ""
 
-    def add(self, types: Iterable[InstanceType], store: Store, now: int) -> list[InstanceType]:
-        """Return the types with what was recorded until now."""
-        rates = interruption_rates(self.warnings.all(), spot_history.get_spot_hours(store), now)
+    def add(self, types: Sequence[InstanceType], store: Store, ec2: Ec2, now: int) -> list[InstanceType]:
+        """Return the types with what was recorded until now, and what EC2 expects."""
+        hours = spot_history.get_spot_hours(store)
+        expected = self._expected(types, hours, ec2, now) if self.scored else {}
+        rates = interruption_rates(self.warnings.all(), hours, now, expected)
         return price_interruptions(types, rates, self.lost_hours)
+
+    def _expected(
+        self, types: Sequence[InstanceType], hours: SpotHours, ec2: Ec2, now: int
+    ) -> Mapping[SpotPlace, float]:
+        scores, refused = read_placement_scores(ec2, self.scored, choose_families(types, hours, now))
+        for family, reason in refused.items():
+            logger.warning("EC2 gave no placement score: plans use the history only", family=family, reason=reason)
+        return expect_warnings(scores, [each.name for each in types])
 
 
 class CatalogueRefresh:
@@ -106,7 +122,7 @@ class CatalogueRefresh:
         spot, of_spot = self._spot(former, now)
         types = self._types(zones, on_demand, spot, now)
         if self._interruptions is not None:
-            types = self._interruptions.add(types, self._store, int(now.timestamp()))
+            types = self._interruptions.add(types, self._store, self._ec2, int(now.timestamp()))
         catalogue = Catalogue.of(found for found in types if found.offerings)
         account = NOTHING_OWNED if self._account is None else self._account.read(self._store, now)
         owned = combine_commitments(self._commitments, account, catalogue, int(now.timestamp()))
@@ -195,6 +211,7 @@ def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     settings, cluster = environment.json_setting("JOINER_COMMITMENTS"), environment.setting("JOINER_CLUSTER")
     from_account = bool(settings.get("fromAccount"))
     lost_hours = float(environment.setting("JOINER_INTERRUPTION_LOST_HOURS"))
+    scored = region if environment.setting("JOINER_PLACEMENT_SCORES") == "true" else ""
     refresh = CatalogueRefresh(
         Ec2(client),
         client,
@@ -204,7 +221,9 @@ def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         estimate=estimate,
         commitments=commitments_of_settings(settings),
         account=AccountReader(client, environment.client("savingsplans"), region, cluster) if from_account else None,
-        interruptions=InterruptionPrices(environment.interruption_records(), lost_hours) if lost_hours else None,
+        interruptions=InterruptionPrices(environment.interruption_records(), lost_hours, scored)
+        if lost_hours
+        else None,
     )
     answer = refresh.run(environment.now())
     metrics.publish(cluster, {"CommitmentsNotRead": len(answer["commitmentsNotRead"])})

@@ -1,9 +1,10 @@
-"""Commitments of the settings in the deployment: a variable of `refresh_catalogue`, and nothing without them."""
+"""Commitments and placement scores in the deployment: variables and permissions of `refresh_catalogue`."""
 
 import json
 from dataclasses import replace
 
 from infra.commitment_settings import CommitmentSettings, ReservedInstanceSettings, SavingsPlanSettings
+from infra.planning_settings import PlanningSettings
 from infra.settings import Settings
 from joiner.catalogue.reserved_instances_and_savings_plans import (
     ReservedInstances,
@@ -80,3 +81,13 @@ def test_commitments_that_could_not_be_read_for_three_hours_are_an_alarm(
     assert watched["Period"] * watched["EvaluationPeriods"] == 3 * 3600
     assert (watched["Threshold"], watched["TreatMissingData"]) == (1, "notBreaching")
     assert not [name for name in example.resources("AWS::CloudWatch::Alarm") if "CommitmentsAreOld" in name]
+
+
+def test_only_the_setting_lets_the_refresh_read_placement_scores(
+    synthesise: Synthesise, example: Synthesis, example_settings: Settings
+) -> None:
+    scored = synthesise(replace(example_settings, planning=PlanningSettings(spot_placement_scores=True)))
+
+    assert variables(scored)["JOINER_PLACEMENT_SCORES"] == "true"
+    assert actions(scored) - actions(example) == {"ec2:GetSpotPlacementScores", "ec2:DescribeAvailabilityZones"}
+    assert variables(example)["JOINER_PLACEMENT_SCORES"] == "false"

@@ -63,6 +63,29 @@ def a_filter_of_reserved_instances_that_is_none(aws: RunningAws) -> None:
     aws.client(EC2).describe_reserved_instances(Filters=[{"Name": "colour", "Values": ["red"]}])
 
 
+SCORES: Final = "EC2 API reference, GetSpotPlacementScores"
+
+
+@refuses(
+    EC2,
+    "GetSpotPlacementScores",
+    "types and requirements at once",
+    code="InvalidParameterCombination",
+    source=SCORES,
+)
+def scores_of_types_and_of_requirements(aws: RunningAws) -> None:
+    aws.client(EC2).get_spot_placement_scores(
+        InstanceTypes=["m5.large", "m5.xlarge", "m5.2xlarge"],
+        TargetCapacity=1,
+        InstanceRequirementsWithMetadata={"VirtualizationTypes": ["hvm"]},
+    )
+
+
+@refuses(EC2, "DescribeAvailabilityZones", "a zone that does not exist", code="InvalidParameterValue", source=ERRORS)
+def a_zone_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(EC2).describe_availability_zones(ZoneNames=["us-east-1q"])
+
+
 PLANS: Final = "Savings Plans API reference"
 
 

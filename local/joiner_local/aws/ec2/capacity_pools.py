@@ -17,12 +17,13 @@ True
 
 import difflib
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final
 
 from moto.core.responses import ActionResult
+from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
@@ -177,29 +178,58 @@ def set_capacity(asked: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+BEST_SCORE, LOW_SCORE, LEAST_TYPES, SCORED_PLACES = 10, 1, 3, 10
+"""EC2 scores the ten best places, from 1 to 10; fewer than three types always have a low score."""
+
+
 def get_spot_placement_scores(response: Any) -> ActionResult:
     """Return 10 for unlimited capacity, else a score by the remaining capacity; for each zone, or the best of the
     region.
+
+    Not modelled: the limits of EC2 on target capacities and on new requests in a day. Source: EC2 user guide, "Spot
+    placement score".
     """
-    types = response._get_param("InstanceTypes", [])
-    scores = {}
-    for zone in response.ec2_backend.describe_availability_zones():
-        depths = [POOLS.left(CapacityPool(instance_type, zone.name, SPOT)) for instance_type in types]
-        scores[zone.zone_id] = (
-            10 if not depths or None in depths else max(1, min(9, max(depth or 0 for depth in depths)))
+    types = list(response._get_param("InstanceTypes", []))
+    _check_scored(response, types)
+    named = response._get_param("RegionNames", [])
+    if named and response.region not in named:
+        return ActionResult({"SpotPlacementScores": []})
+    wanted = response._get_int_param("TargetCapacity")
+    scores = {
+        zone.zone_id: _score(types, zone.name, wanted) for zone in response.ec2_backend.describe_availability_zones()
+    }
+    if response._get_bool_param("SingleAvailabilityZone", False):
+        best = sorted(scores.items(), key=lambda each: (-each[1], each[0]))[:SCORED_PLACES]
+        found = [{"Region": response.region, "AvailabilityZoneId": zone, "Score": score} for zone, score in best]
+    else:
+        found = [{"Region": response.region, "Score": max(scores.values(), default=LOW_SCORE)}]
+    return ActionResult({"SpotPlacementScores": found})
+
+
+def _score(types: Sequence[str], zone: str, wanted: int) -> int:
+    if len(set(types)) < LEAST_TYPES:
+        return LOW_SCORE
+    depths = [POOLS.left(CapacityPool(instance_type, zone, SPOT)) for instance_type in types]
+    there = sum(depth for depth in depths if depth is not None)
+    if None in depths or there >= wanted:
+        return BEST_SCORE
+    return max(LOW_SCORE, BEST_SCORE * there // wanted)
+
+
+def _check_scored(response: Any, types: Sequence[str]) -> None:
+    wanted = response._get_int_param("TargetCapacity")
+    if wanted is None:
+        raise EC2ClientError("MissingParameter", "The request must contain the parameter TargetCapacity")
+    if wanted < 1:
+        raise EC2ClientError("InvalidParameterValue", "TargetCapacity must be at least 1.")
+    if bool(types) == bool(response._get_param("InstanceRequirementsWithMetadata", {})):
+        raise EC2ClientError(
+            "InvalidParameterCombination", "Specify either InstanceTypes or InstanceRequirementsWithMetadata."
         )
-    if response._get_param("SingleAvailabilityZone", False):
-        return ActionResult(
-            {
-                "SpotPlacementScores": [
-                    {"Region": response.region, "AvailabilityZoneId": zone, "Score": score}
-                    for zone, score in scores.items()
-                ]
-            }
-        )
-    return ActionResult(
-        {"SpotPlacementScores": [{"Region": response.region, "Score": max(scores.values(), default=1)}]}
-    )
+    if not types:
+        raise EC2ClientError("UnsupportedOperation", "the local EC2 scores named instance types only")
+    if (size := response._get_int_param("MaxResults")) is not None and not 10 <= size <= 1000:
+        raise EC2ClientError("InvalidParameterValue", "MaxResults must be between 10 and 1000.")
 
 
 def install(aws: LocalAws) -> None:

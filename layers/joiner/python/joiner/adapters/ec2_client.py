@@ -65,6 +65,12 @@ class Ec2:
             paginator = self._client.get_paginator(operation)
             return [item for page in paginator.paginate(**asked) for item in page.get(result, ())]
 
+    def zones_by_id(self) -> dict[str, str]:
+        """Return the names of the zones of the region, by their ids."""
+        with translate_errors():
+            found = self._client.describe_availability_zones()["AvailabilityZones"]
+        return {str(each["ZoneId"]): str(each["ZoneName"]) for each in found}
+
     def instances_of_launch(self, launch_id: str) -> list[Instance]:
         """Return the instances, not terminated, that have a launch's tag, by id.
 

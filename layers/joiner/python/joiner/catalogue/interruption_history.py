@@ -17,6 +17,7 @@ price of interruptions, whether they were used or not, so a cluster without warn
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Final
 
 from joiner.catalogue.instance_types import InstanceType
@@ -36,6 +37,7 @@ LEAST_HOURS: Final = 0.01
 
 SpotPlace = tuple[str, str]
 """Instance type and zone."""
+NOTHING_EXPECTED: Final[Mapping[SpotPlace, float]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,17 @@ def fade(seconds: int) -> float:
     return float(0.5 ** (max(seconds, 0) / HALF_LIFE))
 
 
-def interruption_rates(found: Iterable[Interruptions], hours: SpotHours, now: int) -> dict[SpotPlace, float]:
-    """Return how many interruptions an hour a node of each type and zone has; those without any are left out."""
-    counted: dict[SpotPlace, float] = {}
+def interruption_rates(
+    found: Iterable[Interruptions],
+    hours: SpotHours,
+    now: int,
+    expected: Mapping[SpotPlace, float] = NOTHING_EXPECTED,
+) -> dict[SpotPlace, float]:
+    """Return how many interruptions an hour a node of each type and zone has; those without any are left out.
+
+    ``expected`` are warnings in the assumed hours (``placement_scores``).
+    """
+    counted: dict[SpotPlace, float] = dict(expected)
     for one in found:
         place = one.instance_type, one.zone
         counted[place] = counted.get(place, 0.0) + one.count * fade(now - one.day)
