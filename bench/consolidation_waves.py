@@ -22,6 +22,7 @@ from bench.karpenter_consolidation import ConsolidationOutcome, KarpenterConsoli
 from joiner.catalogue import Catalogue
 from joiner.disruption import consolidation
 from joiner.disruption.proposal import Proposal
+from joiner.names import EXECUTION
 from joiner.planning import Snapshot
 from joiner.pools import DisruptionBudget
 
@@ -29,6 +30,7 @@ NOW: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 CASE: Final = "web32-20000-s1"
 BATCH: Final = 500
 DELETED: Final = (0.40, 0.15)
+LAUNCHED: Final = {EXECUTION: "disrupt-bench"}
 SHARE: Final = 0.98
 """The share of Karpenter's saving at which evictions are compared."""
 MOST_WAVES: Final = 40
@@ -80,7 +82,9 @@ def executed(snapshot: Snapshot, proposal: Proposal, catalogue: Catalogue, wave:
         for node in action.replacements:
             name = f"w{wave}-{node.name}"
             claim, made = claim_and_node(name, node.instance_type, node.zone, catalogue, node.allocatable)
-            manifests["nodeclaims"].append(claim)
+            created = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
+            metadata = {**claim["metadata"], "creationTimestamp": created, "annotations": LAUNCHED}
+            manifests["nodeclaims"].append({**claim, "metadata": metadata})
             manifests["nodes"].append(made)
             names[node.name] = made["metadata"]["name"]
         places |= {pod: names.get(place, place) for pod, place in action.moves.items()}

@@ -44,24 +44,24 @@ def test_a_node_is_replaced_by_several_smaller_ones_if_no_single_one_is_cheaper(
 
 
 def test_a_node_that_receives_pods_of_a_repacked_group_is_not_repacked_in_the_same_wave() -> None:
-    """Sixteen nodes are repacked first; the other four have free resources, and pods that cost more to evict."""
+    """Twelve nodes are repacked first; the other four have free resources, and pods that cost more to evict."""
     costly = {"controller.kubernetes.io/pod-deletion-cost": str(int(1.2 * 2**27))}
     pods = [
         replica(f"web-{node:02}-{number}", f"node-{node:02}", cpu="1700m", nodeSelector=ON_DEMAND)
-        for node in range(20)
+        for node in range(16)
         for number in range(4)
     ]
-    for pod in pods[16 * 4 :: 4]:
+    for pod in pods[12 * 4 :: 4]:
         pod["metadata"]["annotations"] = costly
-    small = [replica(f"small-{node:02}", f"node-{node:02}", cpu="100m", nodeSelector=ON_DEMAND) for node in range(16)]
-    nodes = [claim_and_node(f"{node:02}", kind="m.2xlarge") for node in range(20)]
+    small = [replica(f"small-{node:02}", f"node-{node:02}", cpu="100m", nodeSelector=ON_DEMAND) for node in range(12)]
+    nodes = [claim_and_node(f"{node:02}", kind="m.2xlarge") for node in range(16)]
 
     proposal = proposed(cluster(*nodes, pods=[*pods, *small]))
 
     first = proposal.actions[0]
-    assert first.claims == tuple(f"{node:02}" for node in range(16))
-    received = {first.moves[f"default/small-{node:02}"] for node in range(16)}
-    assert received <= {f"node-{node}" for node in range(16, 20)}
+    assert first.claims == tuple(f"{node:02}" for node in range(12))
+    received = {first.moves[f"default/small-{node:02}"] for node in range(12)}
+    assert received <= {f"node-{node}" for node in range(12, 16)}
     assert not received & {f"node-{claim}" for action in proposal.actions for claim in action.claims}
 
 

@@ -80,7 +80,7 @@ def repackable(names: Sequence[str], kinds: Sequence[str], worth: float) -> list
 def test_nodes_that_are_alike_are_chosen_once() -> None:
     found = groups_of_few_nodes(repackable("abc", ("x", "x", "y"), worth=0.04), 0.05)
 
-    assert ["".join(one.claim.name for one in group) for group in found] == ["a", "ab", "abc", "ac", "c"]
+    assert ["".join(one.claim.name for one in group.nodes) for group in found] == ["a", "ab", "abc", "ac", "c"]
 
 
 def test_groups_without_unused_price_and_many_nodes_are_not_tried() -> None:

@@ -167,8 +167,10 @@ def test_a_canary_that_has_proved_itself_changes_the_digest() -> None:
 def test_a_pool_that_cannot_launch_and_the_least_age_of_a_node_matter() -> None:
     aging = replace(POOL, disruption=replace(POOL.disruption, limits=ConsolidationLimits(least_node_age=1800)))
     young = replace(CLAIM, created=NOON)
+    launched = replace(young, annotations={"joiner.dev/execution": "disrupt-20261121T120000-sweep"})
 
     assert digest(closed=[POOL.key]) != digest()
+    assert digest(claim=launched) != digest(claim=launched, now=NOON + timedelta(minutes=30))
     assert digest(claim=young, pool=aging) != digest(claim=young, pool=aging, now=NOON + timedelta(minutes=30))
 
 

@@ -47,6 +47,20 @@ class PlannerArguments:
     ceilings: Ceilings
     policies: PlanPolicies = field(default_factory=PlanPolicies)
     planner: Planner = field(default_factory=Planner)
+    pending: dict[str, Pod] = field(default_factory=dict, compare=False)
+    """Pods of the snapshot as they would wait for a node, by key. Each is made once, for all states of a proposal."""
+
+    def unbound(self, snapshot: Snapshot, moving: Collection[str]) -> Snapshot:
+        """Return the snapshot with these pods (by key) pending.
+
+        Slots on in-flight claims are open to any pending pod of their class, so a pod that may move would take one from
+        a pod that waits. The slots are left out: waiting pods are placed like all others.
+        """
+        for pod in snapshot.pods:
+            if pod.key in moving and pod.key not in self.pending:
+                self.pending[pod.key] = _pending(pod)
+        pods = tuple(self.pending[pod.key] if pod.key in moving else pod for pod in snapshot.pods)
+        return replace(snapshot, assignments={}, pods=pods)
 
     def state(self, snapshot: Snapshot) -> PlanState:
         """Return the planner's state of the snapshot, with no pod placed."""
@@ -64,16 +78,6 @@ class PlannerArguments:
         return self.planner.prices(snapshot, self.catalogue, classes=self.classes)
 
 
-def unbound(snapshot: Snapshot, moving: Collection[str]) -> Snapshot:
-    """Return the snapshot with these pods (by key) pending.
-
-    Slots on in-flight claims are open to any pending pod of their class, so a pod that may move would take one from a
-    pod that waits. The slots are left out: waiting pods are placed like all others.
-    """
-    pods = tuple(_pending(pod) if pod.key in moving else pod for pod in snapshot.pods)
-    return replace(snapshot, assignments={}, pods=pods)
-
-
 def _pending(pod: Pod) -> Pod:
     return replace(pod, node_name="", nominated_node="", phase="Pending", deletion="", gates=(), unschedulable="")
 
@@ -87,7 +91,7 @@ class ClusterSimulation:
 
     def __init__(self, snapshot: Snapshot, found: CandidateSearch, world: PlannerArguments) -> None:
         moving = {pod.key for one in found.candidates for pod in one.pods}
-        self.state = world.state(unbound(snapshot, moving))
+        self.state = world.state(world.unbound(snapshot, moving))
         self._nodes = {node.node_name: node for node in self.state.existing if node.node_name}
         self._index = {id(node): number for number, node in enumerate(self.state.existing)}
         self._group_of = {pod.key: group for group in self.state.groups.pending for pod in group.pods}
@@ -107,6 +111,7 @@ class ClusterSimulation:
         self._scale = self._resource_scale()
         self._moves: list[tuple[PodGroup, NodeState | None, NodeState | None, list[str]]] = []
         self._closed: list[NodeState] = []
+        self._abandoned: list[NodeState] = []
 
     def _put_home(self, candidate: Candidate) -> None:
         """Place the pods of a candidate on their own node. They are there, so no rule is checked."""
@@ -156,7 +161,11 @@ class ClusterSimulation:
 
     def pods_on(self, node: str) -> list[str]:
         """Return the keys of the pods on a node that can move."""
-        return [key for keys in self.contents[self._nodes[node]].values() for key in keys]
+        return self.pods_of(self._nodes[node])
+
+    def pods_of(self, node: NodeState) -> list[str]:
+        """Return the keys of the pods on a node, existing or new, that can move."""
+        return [key for keys in self.contents[node].values() for key in keys]
 
     def contents_of(self, node: str) -> tuple[tuple[int, int], ...]:
         """Return the number of pods on a node that can move, by the index of their group."""
@@ -166,16 +175,22 @@ class ClusterSimulation:
         """Return the larger share of CPU and memory that a pod uses."""
         return float((np.array(group.vector, float) * self._scale).max(initial=0.0))
 
-    def evict(self, nodes: Sequence[str]) -> Contents:
-        """Take all pods off these nodes and close the nodes; return the pods."""
+    def evict(self, nodes: Sequence[str], opened: Sequence[NodeState] = ()) -> Contents:
+        """Take all pods off these nodes and off these new nodes of earlier commits; close all of them; return the
+        pods."""
         displaced: Contents = {}
-        for name in nodes:
-            node = self._nodes[name]
+        there = [self._nodes[name] for name in nodes]
+        for node in (*there, *opened):
             for group, keys in list(self.contents[node].items()):
                 self.state.take(group, node, len(keys))
                 self._record(group, node, None, keys)
                 displaced.setdefault(group, []).extend(keys)
+        for node in there:
             self._shut(node)
+        self.state.release_kept_nodes(opened)
+        for node in opened:
+            self.state.close(node)
+            self._abandoned.append(node)
         return displaced
 
     def _shut(self, node: NodeState) -> None:
@@ -274,6 +289,7 @@ class ClusterSimulation:
         """Keep everything since the last commit; return the new nodes. They receive no further pods."""
         self._moves.clear()
         self._closed.clear()
+        self._abandoned.clear()
         return self.state.keep_new_nodes()
 
     def roll_back(self) -> None:
@@ -298,6 +314,10 @@ class ClusterSimulation:
         for node in list(self.state.new):
             self.state.close(node)
             self.contents.pop(node, None)
+        for node in self._abandoned:
+            self.state.reopen(node)
+        self._abandoned.clear()
+        self.state.keep_new_nodes()
         for group in self.state.left:
             self.state.left[group] = 0
 

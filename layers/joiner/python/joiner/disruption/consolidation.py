@@ -15,14 +15,15 @@ from typing import Final
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.total_node_prices import NodePrices
-from joiner.disruption.cluster_simulation import ClusterSimulation, PlannerArguments, unbound
+from joiner.disruption.cluster_simulation import ClusterSimulation, PlannerArguments
 from joiner.disruption.consolidation_worth import PoolTotals, fixed_by_policy, may_replace
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch, find_candidates, total_by_pool
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
+from joiner.disruption.found_actions import FoundWave
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.disruption.wave_budgets import WaveBudgets
 from joiner.disruption.wave_plan import WaveWriter
-from joiner.disruption.wave_search import FoundWave, WaveSearch
+from joiner.disruption.wave_search import WaveSearch
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.limited_offer_search import has_supply
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
@@ -79,6 +80,7 @@ class _Consolidation:
             movable, fixed = self._movable(found, simulation, empty)
             kept += fixed
             bound, worth = self._lower_bound(movable, price - sum(one.price for one in empty))
+            movable = [one for one in movable if one.old_enough]
             price_after = price - sum(one.price for one in empty)
             if price_after > bound * (1 + gap):
                 wave = WaveSearch(
@@ -130,7 +132,8 @@ class _Consolidation:
     def _movable(
         self, found: CandidateSearch, simulation: ClusterSimulation, empty: Iterable[Candidate]
     ) -> tuple[list[Candidate], list[KeptNode]]:
-        """Return the candidates with pods that may be consolidated, and why the others stay."""
+        """Return the candidates with pods that may be consolidated, some of them at a greater age, and why the others
+        stay."""
         gone = {one.node.name for one in empty}
         movable, kept = [], []
         for one in found.candidates:
@@ -151,7 +154,7 @@ class _Consolidation:
         gone, claims = {one.node.name for one in movable}, {one.claim.key for one in movable}
         moving = {pod.key for one in movable for pod in one.pods}
         after = replace(
-            unbound(self.snapshot, moving),
+            self.world.unbound(self.snapshot, moving),
             nodes=tuple(node for node in self.snapshot.nodes if node.name not in gone),
             claims=tuple(claim for claim in self.snapshot.claims if claim.key not in claims),
         )

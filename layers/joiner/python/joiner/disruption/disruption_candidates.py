@@ -17,6 +17,7 @@ from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Node, Pod, PodDisruptionBudget
 from joiner.cluster.eviction_costs import NODE_COST, node_eviction_cost
 from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.least_node_age import is_old_enough
 from joiner.disruption.proposal import KeptNode
 from joiner.planning import Snapshot
 from joiner.planning.model.pending_pods import is_given_up, nodes_of_claims
@@ -30,7 +31,8 @@ class Candidate:
     """A node that may be disrupted.
 
     ``pods`` need another node when this one is removed. ``price`` is that of its offering in $/h; 0 if it is unknown.
-    ``eviction_cost`` is Karpenter's RescheduleDisruptionCost: 1 plus the cost of each pod that is above 0.
+    ``eviction_cost`` is Karpenter's RescheduleDisruptionCost: 1 plus the cost of each pod that is above 0. A node
+    that is not ``old_enough`` is disrupted only while it is empty.
     """
 
     claim: NodeClaim
@@ -39,6 +41,7 @@ class Candidate:
     price: float
     pods: tuple[Pod, ...]
     eviction_cost: float
+    old_enough: bool = True
 
     @property
     def is_empty(self) -> bool:
@@ -182,12 +185,10 @@ class _CandidateFinder:
             self._keep(claim, node, "Unconsolidatable", f"consolidation of {pool.key} is disabled")
             return
         moving = tuple(pod for pod in pods if needs_another_node(pod))
-        found = Candidate(claim, node, pool, price_of(node, claim, self._prices), moving, node_eviction_cost(moving))
-        aged = claim.created is None or self._now - claim.created >= timedelta(
-            seconds=pool.disruption.limits.least_node_age
-        )
-        if settles_at <= self._now and aged:
-            self._candidates.append(found)
+        if settles_at <= self._now:
+            price, cost = price_of(node, claim, self._prices), node_eviction_cost(moving)
+            old = is_old_enough(claim, pool, self._now)
+            self._candidates.append(Candidate(claim, node, pool, price, moving, cost, old))
 
     def _settles_at(self, claim: NodeClaim, pool: NodePool, pods: Sequence[Pod]) -> datetime | None:
         """Return when the pool's consolidateAfter is over; None if the pool is not consolidated."""

@@ -11,7 +11,7 @@ With the same digest, the cluster is therefore surveyed again 5 minutes after a 
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from joiner import names
@@ -19,6 +19,7 @@ from joiner.cluster import Node, Pod
 from joiner.disruption.canaries import count_replaceable
 from joiner.disruption.consolidatable import CONSOLIDATABLE, has_settled
 from joiner.disruption.drift import DRIFTED
+from joiner.disruption.least_node_age import is_old_enough
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_allowed_disruptions
 from joiner.pools.disruption_protection import find_protection
@@ -117,10 +118,9 @@ def _state(claim: NodeClaim, node: Node) -> str:
 
 def _ages(claim: NodeClaim, pool: NodePool, now: datetime) -> tuple[bool, bool]:
     """Return whether the node has the least age for consolidation, and whether its graceful expiration is due."""
-    since, settings = claim.created or now, pool.disruption.settings
-    end = replaced_at(claim, pool) if settings.expiration.graceful and not claim.deleting else None
-    old = now - since >= timedelta(seconds=pool.disruption.limits.least_node_age)
-    return old, end is not None and end <= now
+    graceful = pool.disruption.settings.expiration.graceful
+    end = replaced_at(claim, pool) if graceful and not claim.deleting else None
+    return is_old_enough(claim, pool, now), end is not None and end <= now
 
 
 def _content(pods: Iterable[Pod], now: datetime) -> str:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from joiner.cluster import Pod
-from joiner.disruption.cluster_simulation import PlannerArguments, unbound
+from joiner.disruption.cluster_simulation import PlannerArguments
 from joiner.disruption.disruption_candidates import Candidate
+from joiner.disruption.found_actions import FoundAction
 from joiner.disruption.proposal import DisruptionAction
 from joiner.disruption.replacement_rules import repeats_a_type
-from joiner.disruption.wave_search import FoundAction
 from joiner.planning import Offer, PlannedNode, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.node_offers import OfferChoice
@@ -66,7 +66,7 @@ class _Attempt:
     def _build(self) -> PlanState:
         snapshot = self._writer.snapshot
         after = replace(
-            unbound(snapshot, self._pods),
+            self._writer.world.unbound(snapshot, self._pods),
             nodes=tuple(node for node in snapshot.nodes if node.name not in self._removed),
             claims=tuple(claim for claim in snapshot.claims if claim.key not in self._claims),
         )

@@ -4,8 +4,9 @@ Three kinds of action are ranked together:
 
 * *delete*: the pods of a node fit into the free resources of other nodes;
 * *replace*: what does not fit there needs one new node that is cheaper;
-* *repack*: the pods of several nodes, or of one, are packed anew by the planner. In small clusters, groups of a few
-  nodes are tried at the end (`repack_groups`).
+* *repack*: the pods of several nodes, or of one, are packed anew by the planner, together with those of new nodes that
+  the wave would launch: these move in any case, and no node is launched that is removed again. In small clusters,
+  groups of a few nodes are tried at the end (`repack_groups`).
 
 Each node is tried in the order of the best ratio that it could have. An action that is possible is kept at once, and
 later actions see its effect. The search ends near the lower bound of the price, or when what is left to save has better
@@ -13,18 +14,17 @@ actions in the next wave.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
-import numpy as np
-
 from joiner import names
-from joiner.disruption.cluster_simulation import ClusterSimulation, Contents
+from joiner.disruption.cluster_simulation import ClusterSimulation
 from joiner.disruption.consolidation_worth import PoolTotals, balanced_score, worthless
 from joiner.disruption.disruption_candidates import Candidate
-from joiner.disruption.repack_groups import DIGITS, RepackableNode, groups_of_few_nodes
+from joiner.disruption.found_actions import FoundAction, FoundWave, RepackedGroup
+from joiner.disruption.repack_groups import DIGITS, RepackableNode, group_of, groups_of_few_nodes
+from joiner.disruption.replacement_offers import ReplacementOffers
 from joiner.disruption.replacement_rules import (
     capacity_type_of,
     cheapest_types,
@@ -34,18 +34,14 @@ from joiner.disruption.replacement_rules import (
     repeats_a_type,
     too_few_spot_types,
 )
-from joiner.planning.arrays import Floats
 from joiner.planning.effort import Effort
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
-from joiner.planning.model.node_offers import OfferChoice
-from joiner.planning.model.pod_groups import group_mask
 from joiner.planning.plan import Offer
-from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.node_state import NodeState
 
 TRIED_OFFERS: Final = 4
 """The number of offers tried for one replacement; an offer with enough resources rarely fails."""
-REPACKED: Final = 16
+REPACKED: Final = 12
 """The number of nodes that are repacked together: enough for a good packing, few enough to be replaced at once."""
 FAILED_REPACKS: Final = 2
 """After so many repacks in a row that save too little, no other group is tried at this least ratio."""
@@ -56,8 +52,8 @@ HALF: Final = 0.5
 """After this share of the saving that is wanted, a large wave adds no action of a lower ratio. The next wave, planned
 from the cluster that this one leaves, has better ones: nodes that received pods can be replaced then, and new nodes
 have free resources."""
-LARGE_WAVE: Final = 10
-"""The number of actions from which a wave may end at half of the saving."""
+LARGE_WAVE: Final = 20
+"""The number of removed nodes from which a wave may end at half of the saving."""
 REPACK_ATTEMPTS: Final = 4
 REPACK_EFFORT: Final = Effort(steps=40)
 TRIED_GROUPS: Final = 100
@@ -66,36 +62,6 @@ LEAST_PRECISION: Final = 1 - 1e-9
 LEAST_REPACK_SHARE: Final = 0.05
 """A repack must save this share of the price of its nodes, because it moves all of their pods. With 3 %, a pool a few
 percent above its bound would be replaced as a whole."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FoundAction:
-    """Nodes to remove, and the new nodes (of the simulation) that replace them.
-
-    ``flexible`` are the offers for the fleet, by new node, if spot nodes replace a single spot node; else the usual
-    alternatives are used.
-    """
-
-    removed: tuple[Candidate, ...]
-    opened: tuple[NodeState, ...]
-    saving: float
-    score: float | None
-    flexible: Mapping[NodeState, tuple[Offer, ...]] = field(default_factory=dict)
-
-    @property
-    def eviction_cost(self) -> float:
-        """Return the cost of evicting the pods of all removed nodes."""
-        return sum(one.eviction_cost for one in self.removed)
-
-
-@dataclass(slots=True)
-class FoundWave:
-    """The actions found. ``refused`` are the reasons of nodes that were tried and stay; ``postponed`` counts actions
-    that a budget does not allow now."""
-
-    actions: list[FoundAction] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)
-    postponed: int = 0
 
 
 class WaveSearch:
@@ -146,7 +112,7 @@ class WaveSearch:
 
     @property
     def _half_done(self) -> bool:
-        return len(self._wave.actions) >= LARGE_WAVE and self._saved >= HALF * self._wanted
+        return len(self._gone) >= LARGE_WAVE and self._saved >= HALF * self._wanted
 
     @property
     def _saved(self) -> float:
@@ -179,7 +145,7 @@ class WaveSearch:
         able = self._is_replaceable(one)
         left = simulation.place_on_existing(simulation.evict([one.node.name]))
         if not left:
-            self._keep((one,), one.price)
+            self._keep(RepackedGroup((one,)), one.price)
             return 0.0
         why, saving = "its pods do not fit on other nodes, and no cheaper node holds them", 0.0
         holding = self._offers.holding(left, below=one.price) if able else []
@@ -197,7 +163,7 @@ class WaveSearch:
             if few := too_few_spot_types(one, cheaper):
                 why, saving = few, 0.0
                 break
-            self._keep((one,), saving, {node: cheapest_types(one, cheaper)})
+            self._keep(RepackedGroup((one,)), saving, {node: cheapest_types(one, cheaper)})
             return 0.0
         simulation.roll_back()
         self._wave.refused[one.node.name] = why
@@ -211,26 +177,26 @@ class WaveSearch:
         return not received and self._may_replace((one,)) and not forbids_replacement((one,))
 
     def _keep(
-        self,
-        removed: tuple[Candidate, ...],
-        saving: float,
-        flexible: Mapping[NodeState, tuple[Offer, ...]] | None = None,
+        self, group: RepackedGroup, saving: float, flexible: Mapping[NodeState, tuple[Offer, ...]] | None = None
     ) -> bool:
-        """Keep what the simulation has done if it is worth its evictions; else undo it."""
-        simulation = self._simulation
-        if why := worthless(removed, saving, self._totals):
+        """Keep what the simulation has done if it is worth its evictions; else undo it. The action replaces those of
+        the group; ``saving`` is what it saves more than they do."""
+        simulation, removed = self._simulation, group.removed
+        whole = saving + sum(action.saving for action in group.actions)
+        if why := worthless(group.nodes, saving, self._totals) or worthless(removed, whole, self._totals):
             simulation.roll_back()
-            for one in removed:
+            for one in group.nodes:
                 self._wave.refused[one.node.name] = why
             return False
         opened = tuple(simulation.commit())
         self._failed.clear()
-        for one in removed:
+        for one in group.nodes:
             self._wave.refused.pop(one.node.name, None)
             self._gone.add(one.node.name)
-        self._take(removed)
-        score = balanced_score(removed, saving, self._totals)
-        self._wave.actions.append(FoundAction(removed, opened, saving, score, flexible or {}))
+        self._take(group.nodes)
+        score = balanced_score(removed, whole, self._totals)
+        self._wave.actions = [action for action in self._wave.actions if action not in group.actions]
+        self._wave.actions.append(FoundAction(removed, opened, whole, score, flexible or {}))
         return True
 
     def _repack(self, least: float) -> None:
@@ -241,61 +207,63 @@ class WaveSearch:
         for group in self._groups(least):
             if self._enough or failed >= FAILED_REPACKS:
                 return
-            if self._failed.get(_names(group), least) >= least:
+            if self._failed.get(group.names, least) >= least:
                 failed = 0 if self._repack_together(group, least) else failed + 1
 
-    def _groups(self, least: float) -> Iterator[tuple[Candidate, ...]]:
-        unused = {one: (one.price - self._worth_of(one)) / one.eviction_cost for one in self._left()}
-        order = sorted((one for one in unused if unused[one] > least), key=lambda one: (-unused[one], one.node.name))
+    def _groups(self, least: float) -> Iterator[RepackedGroup]:
+        order = sorted(
+            (one for one in self._repackable() if one.ratio > least), key=lambda one: (-one.ratio, one.names)
+        )
         while order:
-            group: list[Candidate] = []
-            rest: list[Candidate] = []
+            group, rest = RepackedGroup(()), []
+            members: list[RepackableNode] = []
             for one in order:
-                if len(group) < REPACKED and not self._refusal((*group, one)):
-                    group.append(one)
+                larger = group_of((*members, one))
+                if larger.size <= REPACKED and not self._refusal(larger.nodes):
+                    members.append(one)
+                    group = larger
                 else:
                     rest.append(one)
-            if not group:
+            if not members:
                 self._wave.postponed += bool(rest)
                 return
-            yield tuple(group)
-            order = [one for one in rest if self._is_replaceable(one)]  # the group's pods may have moved to some
+            yield group
+            order = [one for one in rest if self._is_left(one.one)]  # the group's pods may have moved to some
 
-    def _repack_together(self, group: tuple[Candidate, ...], least: float) -> bool:
+    def _repack_together(self, group: RepackedGroup, least: float) -> bool:
         """Repack a group if that saves enough; return whether that is done.
 
         If new nodes would repeat a type of the group, the group is also tried without the nodes of this type, and with
         other types."""
-        self._failed[_names(group)] = 0.0
-        attempts: list[tuple[tuple[Candidate, ...], frozenset[str]]] = [(group, frozenset())]
+        self._failed[group.names] = 0.0
+        attempts: list[tuple[RepackedGroup, frozenset[str]]] = [(group, frozenset())]
         for number in range(REPACK_ATTEMPTS):
             if number >= len(attempts):
                 break
             some, excluded = attempts[number]
             saving, repeated = self._pack_anew(some, excluded)
-            cost = sum(one.eviction_cost for one in some)
             if repeated:
-                others = tuple(one for one in some if instance_type_of(one) not in repeated)
-                attempts += [(others, excluded)] if 0 < len(others) < len(some) else []
-            if saving >= LEAST_REPACK_SHARE * sum(one.price for one in some):
+                others = some.without_types(repeated)
+                attempts += [(others, excluded)] if 0 < others.size < some.size else []
+            if saving >= max(LEAST_DIFFERENCE, LEAST_REPACK_SHARE * sum(one.price for one in some.nodes)):
                 if repeated:
                     attempts.append((some, excluded | repeated))
-                elif (flexible := self._choices(some, saving)) is not None:
-                    if saving >= least * cost:
+                elif (flexible := self._choices(some.removed, saving)) is not None:
+                    if saving >= least * some.eviction_cost:
                         return self._keep(some, saving, flexible)
-                    self._failed[_names(group)] = max(saving / cost, self._failed[_names(group)])
+                    self._failed[group.names] = max(saving / some.eviction_cost, self._failed[group.names])
             self._simulation.roll_back()
         return False
 
     def _repack_few(self) -> bool:
         """In a small cluster, repack the group of a few nodes that saves the most per eviction cost; return whether
         there is one."""
-        groups: dict[tuple[str, ...], tuple[Candidate, ...]] = {}
+        groups: dict[tuple[str, ...], RepackedGroup] = {}
         for group in groups_of_few_nodes(self._repackable(), LEAST_REPACK_SHARE):
             if len(groups) == TRIED_GROUPS:
                 break
-            if not self._refusal(group):
-                groups[_names(group)] = group
+            if not self._refusal(group.nodes):
+                groups[group.names] = group
         for name, group in groups.items():
             if name not in self._failed:
                 self._repack_together(group, math.inf)  # which only records what it would save
@@ -308,74 +276,51 @@ class WaveSearch:
 
     def _repackable(self) -> list[RepackableNode]:
         simulation, found = self._simulation, []
-        for one in self._left():
-            labels = (instance_type_of(one), capacity_type_of(one), one.node.labels.get(names.ZONE))
-            kind = (one.pool.key, one.price, one.eviction_cost, labels, simulation.contents_of(one.node.name))
-            found.append(RepackableNode(one, kind, self._worth_of(one)))
+        for one in self._candidates:
+            if self._is_left(one):
+                labels = (instance_type_of(one), capacity_type_of(one), one.node.labels.get(names.ZONE))
+                kind = (one.pool.key, one.price, one.eviction_cost, labels, simulation.contents_of(one.node.name))
+                found.append(RepackableNode(one, kind, self._worth_of(simulation.pods_on(one.node.name))))
+        for action in self._wave.actions:
+            if action.opened:
+                pods = [pod for node in action.opened for pod in simulation.pods_of(node)]
+                found.append(RepackableNode(action, action, self._worth_of(pods)))
         return found
 
-    def _left(self) -> Iterator[Candidate]:
-        """Yield the candidates that are not in the wave and may be replaced."""
-        return (one for one in self._candidates if one.node.name not in self._gone and self._is_replaceable(one))
+    def _is_left(self, one: Candidate | FoundAction) -> bool:
+        """Return whether a node is not in the wave and may be replaced, or an action still belongs to the wave."""
+        if isinstance(one, FoundAction):
+            return one in self._wave.actions
+        return one.node.name not in self._gone and self._is_replaceable(one)
 
-    def _worth_of(self, one: Candidate) -> float:
-        """Return what the pods on a node are worth, in $/h."""
-        return sum(map(self._worth, self._simulation.pods_on(one.node.name)))
+    def _worth_of(self, pods: Iterable[str]) -> float:
+        """Return what pods are worth, in $/h."""
+        return sum(map(self._worth, pods))
 
-    def _pack_anew(self, group: Sequence[Candidate], excluded: frozenset[str]) -> tuple[float, frozenset[str]]:
+    def _pack_anew(self, group: RepackedGroup, excluded: frozenset[str]) -> tuple[float, frozenset[str]]:
         """Pack the pods of these nodes anew; return what that saves (0 if it is not possible), and the types that
         would only be repeated."""
         simulation = self._simulation
-        left = simulation.place_on_existing(simulation.evict([one.node.name for one in group]))
+        opened = [node for action in group.actions for node in action.opened]
+        left = simulation.place_on_existing(simulation.evict([one.node.name for one in group.nodes], opened))
         if left and not simulation.pack_on_new(left, REPACK_EFFORT, without=excluded):
             return 0.0, frozenset()
-        opened = [node.choice.one.offer for node in simulation.state.new if node.choice]
-        saving = sum(one.price for one in group) - sum(offer.price_per_hour for offer in opened)
-        return saving, repeated_types(group, opened)
+        launched = [node.choice.one.offer for node in simulation.state.new if node.choice]
+        saving = group.price - sum(offer.price_per_hour for offer in launched)
+        return saving, repeated_types(group.removed, launched)
 
-    def _choices(self, group: Sequence[Candidate], saving: float) -> Mapping[NodeState, tuple[Offer, ...]] | None:
+    def _choices(self, removed: Sequence[Candidate], saving: float) -> Mapping[NodeState, tuple[Offer, ...]] | None:
         """Return the offers of the fleet for each spot node in place of a single spot node; None if for one of them
         the fleet could choose among too few types. Several nodes are replaced by the usual alternatives."""
         opened = self._simulation.state.new
-        if len(group) > 1:
+        if len(removed) > 1:
             return {}
         found = {}
         for node in opened:
             if node.choice is not None:
                 most = node.choice.one.offer.price_per_hour + saving / len(opened)
                 cheaper = self._simulation.cheaper_offers(node, node.choice, most)
-                if too_few_spot_types(group[0], cheaper):
+                if too_few_spot_types(removed[0], cheaper):
                     return None
-                found[node] = cheapest_types(group[0], cheaper)
+                found[node] = cheapest_types(removed[0], cheaper)
         return found
-
-
-def _names(group: Sequence[Candidate]) -> tuple[str, ...]:
-    return tuple(sorted(one.node.name for one in group))
-
-
-class ReplacementOffers:
-    """The undominated offers as arrays, pools of the highest weight first, then in order of price."""
-
-    def __init__(self, simulation: ClusterSimulation) -> None:
-        self._state = simulation.state
-        self._tiers: list[tuple[list[OfferChoice], Floats, Floats]] = []
-        for _, choices in OfferFrontier(simulation.state).tiers:
-            free = np.array([one.one.free for one in choices], float)
-            self._tiers.append((choices, free, np.array([one.one.offer.price_per_hour for one in choices])))
-
-    def holding(self, contents: Contents, *, below: float) -> list[OfferChoice]:
-        """Return the offers that hold all of these pods by resources and labels and cost less, the cheapest first.
-
-        They are of the pools with the highest weight that can hold the pods.
-        """
-        total = np.zeros(len(self._state.groups.resources))
-        for group, keys in contents.items():
-            total += np.array(group.vector, float) * len(keys)
-        mask = group_mask(contents)
-        for choices, free, prices in self._tiers:
-            fitting = np.flatnonzero((free >= total).all(axis=1)).tolist()
-            able = [at for at in fitting if choices[at].groups & mask == mask]
-            if able:
-                return [choices[at] for at in sorted(able, key=lambda at: prices[at]) if prices[at] < below - 1e-9]
-        return []

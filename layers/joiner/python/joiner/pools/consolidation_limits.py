@@ -12,7 +12,7 @@ class ConsolidationLimits:
     pods that consolidation moves in 24 hours. ``workload_cool_down`` (s) is the time in which a workload whose pod was
     moved is not moved again. ``spot_to_spot`` allows a spot node as the replacement of spot nodes;
     ``spot_to_spot_least_types`` is the number of cheaper types among which the fleet must be able to choose if one
-    node is replaced. Empty nodes are removed without regard to the limits, except the least age.
+    node is replaced. Empty nodes are removed without regard to the limits.
 
     ``unreadable`` is whether some annotation is not valid. Then only empty nodes are removed.
     """

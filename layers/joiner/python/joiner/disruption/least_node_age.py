@@ -1,0 +1,26 @@
+"""From what age a node may be consolidated.
+
+A node that DISRUPT has launched is the result of a proposal. The next proposals, which are made while the pods of the
+wave still move, would rank it among the other nodes again, and could replace it a minute after its launch. So it is
+left alone for half an hour, unless it becomes empty. Pools may ask for a greater age.
+"""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from joiner import names
+from joiner.pools import NodeClaim, NodePool
+
+DISRUPT_EXECUTIONS: Final = "disrupt-"
+"""How the names of executions of DISRUPT begin."""
+LEAST_AGE_OF_REPLACEMENTS: Final = timedelta(minutes=30)
+
+
+def is_old_enough(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
+    """Return whether the node of this claim may be consolidated at its age."""
+    if claim.created is None:
+        return True
+    least = timedelta(seconds=pool.disruption.limits.least_node_age)
+    if claim.annotations.get(names.EXECUTION, "").startswith(DISRUPT_EXECUTIONS):
+        least = max(least, LEAST_AGE_OF_REPLACEMENTS)
+    return now - claim.created >= least
