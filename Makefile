@@ -63,8 +63,8 @@ long-test: setup ## The tests that are too long for `make test`: variants of fau
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_LONG=1 $(BIN)/python -m pytest $(DEALT) -m long
 
-nightly: setup ## All long tests, one after another, each to its end: how long each took, and which failed (about five hours)
-	@$(BIN)/python -m tests.nightly
+nightly: setup ## All long tests, one after another, each to its end: how long each took, and which failed (about five hours); ONLY="law-test" for some
+	@$(BIN)/python -m tests.nightly $(ONLY)
 
 bench: setup ## Prices, bounds and speed of plans, how they grow; waves of consolidation; memory of functions that list; the way from a pod to its node, stage by stage; what Joiner costs a month
 	@$(BIN)/python -m bench.plan_prices

@@ -1,7 +1,7 @@
 """All long tests, one after another: `make nightly`.
 
 Each target runs to its end, whatever became of the one before. The last lines say how long each took and which failed;
-the exit code is 1 if one failed.
+the exit code is 1 if one failed. `make nightly ONLY="law-test mix-test"` runs some of them, with the same report.
 """
 
 import subprocess
@@ -65,12 +65,29 @@ def exit_code(ended: Sequence[Ended]) -> int:
     return int(any(each.code for each in ended))
 
 
-def main() -> int:
-    """Run all targets; return the exit code."""
-    ended = run_all({name: ("make", name) for name in TARGETS}, say=lambda line: print(line, flush=True))
+def selected_targets(names: Sequence[str]) -> list[str]:
+    """Return the targets with these names in the order of a whole run, all of them if there are no names; raise
+    ValueError for a name that is none.
+
+    >>> selected_targets(["mix-test", "law-test"])
+    ['law-test', 'mix-test']
+    """
+    if unknown := [name for name in names if name not in TARGETS]:
+        raise ValueError(f"no target of make nightly: {', '.join(unknown)}; its targets: {', '.join(TARGETS)}")
+    return [name for name in TARGETS if not names or name in names]
+
+
+def main(names: Sequence[str]) -> int:
+    """Run these targets, or all; return the exit code, 2 for a name that is no target."""
+    try:
+        targets = selected_targets(names)
+    except ValueError as reason:
+        print(reason, file=sys.stderr)
+        return 2
+    ended = run_all({name: ("make", name) for name in targets}, say=lambda line: print(line, flush=True))
     print("", *(f"{each}   {TARGETS[each.name]}" for each in ended), sep="\n", flush=True)
     return exit_code(ended)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

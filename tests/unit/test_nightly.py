@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from tests.conftest import PATIENT, STACKS, TESTS
-from tests.nightly import REPOSITORY, TARGETS, Ended, exit_code, run_all
+from tests.nightly import REPOSITORY, TARGETS, Ended, exit_code, run_all, selected_targets
 
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
 QUICK = {"setup", "locks", "up", "down", "demo", "help", "test", "check", "bench", "nightly"}
@@ -34,6 +34,26 @@ def test_a_target_that_fails_stops_no_other_and_sets_the_exit_code() -> None:
     ]
     assert exit_code(ended) == 1
     assert exit_code(ended[:1]) == 0
+
+
+def test_some_targets_run_alone_in_the_order_of_all_and_an_unknown_name_is_refused() -> None:
+    assert selected_targets(()) == list(TARGETS)
+    assert selected_targets(("crash-test", "law-test")) == ["law-test", "crash-test"]
+
+    names = ("law-test", "full-crash-test")
+    shown = subprocess.run(
+        ("make", "--dry-run", "nightly", f"ONLY={' '.join(names)}"),
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    refused = subprocess.run(
+        (sys.executable, "-m", "tests.nightly", *names), cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert shown.stdout.endswith(f"-m tests.nightly {' '.join(names)}\n")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("no target of make nightly: full-crash-test; its targets: law-test, ")
 
 
 def test_every_long_target_of_the_makefile_is_run() -> None:
