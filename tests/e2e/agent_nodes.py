@@ -84,7 +84,7 @@ class Nodes:
         until(
             lambda: self.condition(instance_id) == "True" and not self._being_completed(instance_id),
             what="the node ready",
-            limit=30,
+            limit=90,
         )
         node = self.of(instance_id)
         assert node is not None
@@ -98,7 +98,7 @@ class Nodes:
         if self.ids:
             self.pad.ec2.terminate_instances(InstanceIds=self.ids)
         self.agent("faults", clear=True)
-        until(lambda: not any(self.of(identity) for identity in self.ids), what="the nodes gone", limit=30)
+        until(lambda: not any(self.of(identity) for identity in self.ids), what="the nodes gone", limit=90)
 
 
 def pod(name: str, node: Object, *, cpu: str = "100m", resources: dict[str, str] | None = None, **spec: Any) -> Object:

@@ -17,6 +17,7 @@ from joiner.cluster.node_shards import shard_of
 from joiner.names import BINDERS, DRAINERS, EVENT_WRITERS, EVICTORS, LISTED_POD_WRITERS, RECORDERS, VIEWERS
 from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
+from joiner_local.demo.change_watch import until
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 
 NODES = "/api/v1/nodes"
@@ -25,7 +26,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 MACHINES = "/apis/karpenter.sh/v1alpha5/machines"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
-SEEN = 0.5  # seconds: policies see nodes and pods through the API server's cache
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles/joiner:listed-pods"
@@ -35,6 +36,7 @@ FILLING = {"key": "joiner.dev/filling", "effect": "NoSchedule"}
 DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 PLACED = "joiner.dev/placed"
 LEAVING = {"joiner.dev/disrupted": "true"}
+VIEW = "view-of-nodes"
 
 
 def fresh(name: str) -> str:
@@ -71,8 +73,30 @@ class PolicedCluster:
                 "spec": {"providerID": name, "taints": list(taints)},
             },
         )
-        time.sleep(SEEN)
+        wanted = {taint["key"] for taint in taints}
+        until(lambda: wanted == self._taint_keys(name), what=f"{name} without the taint that the API server adds")
+        self.await_view(name)
         return name
+
+    def _taint_keys(self, node: str) -> set[str]:
+        return {taint["key"] for taint in self.admin.get(f"{NODES}/{node}")["spec"].get("taints", ())}
+
+    def await_view(self, node: str) -> None:
+        """Wait until policies see a node as it is now: they read nodes from a cache of the API server."""
+        version = self.admin.get(f"{NODES}/{node}")["metadata"]["resourceVersion"]
+        metadata = {"name": fresh("view"), "labels": {VIEW: "node"}}
+        asked = {"metadata": metadata, "data": {"node": node, "version": version}}
+
+        def is_seen() -> bool:
+            try:
+                self.admin.call("POST", f"{CONFIG_MAPS}?dryRun=All", {"apiVersion": "v1", "kind": "ConfigMap", **asked})
+            except ApiError as denied:
+                if VIEW not in str(denied):
+                    raise
+                return True
+            return False
+
+        until(is_seen, what=f"the policies' view of {node}")
 
     def pod(self, node: str = "") -> str:
         name = fresh("pod")
@@ -84,7 +108,6 @@ class PolicedCluster:
         tolerations = [{"operator": "Exists"}]
         spec |= {"tolerations": tolerations} | ({"nodeName": node} if node else {})
         self.admin.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
-        time.sleep(SEEN)
         return name
 
     def deployment(self, **annotations: str) -> str:
@@ -146,6 +169,7 @@ def policed_cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], 
         return members[groups]
 
     made = PolicedCluster(kube, member)
+    kube.apply_manifests(view_policy())
     _await_policies(made)
     yield made
     for path in (
@@ -160,6 +184,28 @@ def policed_cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], 
                 _remove(kube, f"{path}/{left['metadata']['name']}")
     for principal in principals:
         aws("eks").delete_access_entry(clusterName=bare_stack.cluster, principalArn=principal)
+
+
+def view_policy() -> list[Object]:
+    """Return a policy that denies a ConfigMap as soon as policies see the node that it names, in its version or a later
+    one."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
+    unseen = (
+        "params.metadata.name != object.data.node || int(params.metadata.resourceVersion) < int(object.data.version)"
+    )
+    spec = {
+        "failurePolicy": "Fail",
+        "paramKind": {"apiVersion": "v1", "kind": "Node"},
+        "matchConstraints": {"objectSelector": {"matchLabels": {VIEW: "node"}}, "resourceRules": [rule]},
+        "validations": [{"expression": unseen, "message": "the node is seen"}],
+    }
+    parameters = {"selector": {}, "parameterNotFoundAction": "Allow"}
+    binding = {"policyName": VIEW, "validationActions": ["Deny"], "paramRef": parameters}
+    meta = {"apiVersion": ADMISSION.removeprefix("/apis/"), "metadata": {"name": VIEW}}
+    return [
+        {**meta, "kind": "ValidatingAdmissionPolicy", "spec": spec},
+        {**meta, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding},
+    ]
 
 
 def _remove(kube: KubeApi, path: str) -> None:

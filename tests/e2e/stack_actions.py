@@ -114,7 +114,7 @@ class Actor:
         """Delete deployments and wait until their pods are gone."""
         for name in deployments:
             self.world.kube.delete(f"{DEPLOYMENTS}/{name}")
-        until(lambda: not any(self.pods(name) for name in deployments), what="the pods gone", limit=30)
+        until(lambda: not any(self.pods(name) for name in deployments), what="the pods gone", limit=90)
 
     def gone_after_a_sweep(self) -> bool:
         """Run one sweep; return whether every node, claim and instance is gone a second later."""

@@ -102,7 +102,7 @@ def fifty(administrator: Kube, kube: KubeApi) -> Iterator[str]:
     """50 objects and the one that each namespace gets."""
     for namespace in config_maps(administrator, 50):
         own = f"/api/v1/namespaces/{namespace}/configmaps/kube-root-ca.crt"
-        until(partial(kube.find, own), what="the namespace's own object", limit=30)
+        until(partial(kube.find, own), what="the namespace's own object", limit=90)
         yield namespace
 
 

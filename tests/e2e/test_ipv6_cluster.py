@@ -71,7 +71,7 @@ def test_a_class_whose_subnets_have_no_ipv6_range_is_refused(six: Actor) -> None
         found = six.world.kube.get(CLASS)
         return found if condition(found, "SubnetsReady") == "False" else None
 
-    refused = until(look, what="the class refused", limit=30)
+    refused = until(look, what="the class refused", limit=90)
     (reason,) = [each for each in refused["status"]["conditions"] if each["type"] == "SubnetsReady"]
     assert reason["reason"] == "SubnetsWithoutIPv6"
     assert "no IPv6 range, and the cluster's ipFamily is ipv6: give them one" in reason["message"]

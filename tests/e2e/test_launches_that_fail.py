@@ -52,7 +52,7 @@ def test_instances_that_end_after_launch_are_reported_and_launched_with_a_back_o
     before = failing.instances_ever()
 
     failing.create(deployment("doomed"))
-    until(lambda: items(failing, "BACKOFF"), what="a wait", limit=30)
+    until(lambda: items(failing, "BACKOFF"), what="a wait", limit=90)
     until(lambda: notes(failing, "Pod", "NotTriggerScaleUp"), what="the event of the pod", limit=60)
     failing.rest()
     for _ in range(3):

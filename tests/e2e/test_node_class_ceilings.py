@@ -36,7 +36,7 @@ def refused(actor: Actor, kind: str) -> dict[str, Any]:
         found = actor.world.kube.get(CLASS)
         return found if condition(found, kind) == "False" and condition(found, "Ready") == "False" else None
 
-    found = until(look, what=f"the class's {kind} False", limit=30)
+    found = until(look, what=f"the class's {kind} False", limit=90)
     assert actor.instances() == []
     return next(dict(each) for each in found["status"]["conditions"] if each["type"] == kind)
 

@@ -195,7 +195,7 @@ def test_a_node_of_another_owner_is_used_and_never_changed(pool: Actor) -> None:
     pool.world.kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": 1}})
     pool.rest()
     instance = join_from_outside(pool)
-    before = spec_of(until(lambda: node_of(pool, instance), what="the node group's node", limit=30))
+    before = spec_of(until(lambda: node_of(pool, instance), what="the node group's node", limit=90))
 
     pool.create(deployment("inflate", replicas=4))  # three fit beside what the node keeps for itself
     pool.wait_running(4, "inflate")

@@ -3,7 +3,6 @@
 A forbidden request is refused with the policy's message, although RBAC allows it.
 """
 
-import time
 from functools import partial
 
 import pytest
@@ -32,7 +31,6 @@ from tests.e2e.policy_members import (
     NODES,
     PODS,
     POOL,
-    SEEN,
     PolicedCluster,
     event,
     foreign_machine,
@@ -187,7 +185,7 @@ def test_a_claim_keeps_its_finalizer_while_its_node_is_open(cluster: PolicedClus
 
     refused(f"while its node {node} lacks the taint karpenter.sh/disrupted", lambda: release(recorder, path))
     taint(tainter, node, DISRUPTED)
-    time.sleep(SEEN)
+    cluster.await_view(node)
     release(recorder, path)
     with pytest.raises(ApiError) as gone:
         cluster.admin.get(path)

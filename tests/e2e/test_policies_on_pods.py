@@ -3,7 +3,6 @@
 A forbidden request is refused with the policy's message, although RBAC allows it.
 """
 
-import time
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,6 @@ from tests.e2e.policy_members import (
     NODES,
     PLACED,
     PODS,
-    SEEN,
     PolicedCluster,
     bind,
     delete_pod,
@@ -66,7 +64,7 @@ def test_a_binding_is_compared_with_the_nodes_of_its_shard(cluster: PolicedClust
     for node in (filling, opened):
         shard = {"metadata": {"labels": {SHARD: shard_of(node)}}}
         cluster.admin.call("PATCH", f"{NODES}/{node}", shard, content_type=MERGE)
-    time.sleep(SEEN)
+        cluster.await_view(node)
 
     bind(binder, cluster.pod(), filling)
     message = "Joiner binds only to its own nodes while they have the taint joiner.dev/filling"
@@ -132,12 +130,9 @@ def test_a_labelled_pod_is_not_deleted_after_its_node_lost_the_taint(cluster: Po
     pod = cluster.pod(node)
     drainer.call("PATCH", f"{PODS}/{pod}", {"metadata": {"labels": LEAVING}}, content_type=MERGE)
     taint(drainer, node)  # the retirement is taken back
+    cluster.await_view(node)
 
-    def gone() -> None:
-        time.sleep(SEEN)
-        drainer.call("DELETE", f"{PODS}/{pod}")
-
-    refused("may not be deleted from node", gone)
+    refused("may not be deleted from node", lambda: drainer.call("DELETE", f"{PODS}/{pod}"))
 
 
 def test_a_pod_is_not_deleted_without_the_label_or_changed_otherwise(cluster: PolicedCluster) -> None:

@@ -38,7 +38,7 @@ def test_the_pods_in_the_role_are_skipped_and_no_others(cluster: PolicedCluster)
     writer = cluster.member(VIEWERS, LISTED_POD_WRITERS)
 
     write(writer, {**RULE, "resourceNames": ["uid-1", "uid-2"]})
-    until(lambda: may_skip(cluster.admin, "uid-1"), what="the API server's view of the Role", limit=30)
+    until(lambda: may_skip(cluster.admin, "uid-1"), what="the API server's view of the Role", limit=90)
     assert [may_skip(cluster.admin, uid) for uid in ("uid-1", "uid-2", "uid-3", "every-pod")] == [
         True,
         True,
@@ -47,7 +47,7 @@ def test_the_pods_in_the_role_are_skipped_and_no_others(cluster: PolicedCluster)
     ]
 
     write(writer)
-    until(lambda: not may_skip(cluster.admin, "uid-1"), what="the API server's view of the empty Role", limit=30)
+    until(lambda: not may_skip(cluster.admin, "uid-1"), what="the API server's view of the empty Role", limit=90)
 
 
 @pytest.mark.parametrize(

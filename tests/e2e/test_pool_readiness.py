@@ -43,7 +43,7 @@ def readiness(actor: Actor, status: str) -> dict[str, Any]:
         found = actor.world.kube.get(PROVISIONER)
         return found if condition(found, "Ready") == status else None
 
-    found = until(look, what=f"the Provisioner's Ready {status}", limit=20)
+    found = until(look, what=f"the Provisioner's Ready {status}", limit=90)
     return next(dict(each) for each in found["status"]["conditions"] if each["type"] == "Ready")
 
 

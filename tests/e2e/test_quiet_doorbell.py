@@ -34,7 +34,7 @@ def until_listed(actor: Actor, app: str) -> None:
     def recorded() -> bool:
         return bool(listed(actor) & {pod["metadata"]["uid"] for pod in actor.pods(app)})
 
-    until(recorded, what=f"a record of pods of {app}", limit=30)
+    until(recorded, what=f"a record of pods of {app}", limit=90)
 
 
 def test_of_ten_pods_less_than_one_call_is_refused_and_each_pod_rings_less_than_once(pool: Actor) -> None:
@@ -49,7 +49,7 @@ def test_of_ten_pods_less_than_one_call_is_refused_and_each_pod_rings_less_than_
     assert calls.total() - calls["200"] < 15
 
     pool.create(deployment("lonely", cpu="100m"))
-    pool.wait_running(1, "lonely", limit=20)
+    pool.wait_running(1, "lonely", limit=90)
     pool.rest()
     assert [each["name"] for each in pool.since(known) if each["name"].endswith("-sweep")] == []
     pool.sweep()

@@ -125,7 +125,7 @@ def report_on(actor: Actor, kind: str, name: str) -> dict[str, Any]:
         ]
         return {"ready": conditions["Ready"], "events": events} if events or kind == "NodePool" else None
 
-    return until(look, what=f"what is wrong with {kind} {name}", limit=30)
+    return until(look, what=f"what is wrong with {kind} {name}", limit=90)
 
 
 def test_a_missing_aws_resource_is_reported_on_the_object_and_another_pool_serves_the_pods(deployed: Actor) -> None:

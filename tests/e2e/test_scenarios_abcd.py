@@ -123,7 +123,7 @@ def test_c_nodes_stay_without_a_ttl_and_are_removed_once_there_is_one(cluster: A
     before = {node["metadata"]["name"] for node in cluster.nodes()}
 
     cluster.scale("inflate", 0)
-    until(lambda: not cluster.pods("inflate"), what="the pods gone", limit=30)
+    until(lambda: not cluster.pods("inflate"), what="the pods gone", limit=90)
     for _ in range(2):
         assert cluster.sweep() == "SUCCEEDED"
         cluster.rest()
@@ -132,7 +132,7 @@ def test_c_nodes_stay_without_a_ttl_and_are_removed_once_there_is_one(cluster: A
 
     cluster.world.kube.merge(PROVISIONER, {"spec": {"ttlSecondsAfterEmpty": 30}})
     until(cluster.gone_after_a_sweep, what="every node gone", limit=TTL + DRAIN)
-    until(lambda: used(cluster) == 0, what="the provisioner's status following", limit=30)
+    until(lambda: used(cluster) == 0, what="the provisioner's status following", limit=90)
 
 
 def used(actor: Actor) -> int:

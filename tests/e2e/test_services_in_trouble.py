@@ -5,7 +5,6 @@ The faults are injected before the local AWS and in a proxy before the API serve
 fault_injection`); they concern the calls of functions and state machines only.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -155,7 +154,7 @@ def begin_to_launch(actor: Actor) -> list[dict[str, Any]]:
     known = actor.executions()
     actor.create(*(deployment(f"app-{number}", cpu="1500m", nodeSelector=ONE_NODE) for number in range(3)))
     until(lambda: any("Record node claims" in actor.states_of(each["executionArn"])
-                      for each in actor.since(known)), what="a plan", limit=30)  # fmt: skip
+                      for each in actor.since(known)), what="a plan", limit=90)  # fmt: skip
     return known
 
 
@@ -172,8 +171,7 @@ def complete_by_sweeps(actor: Actor, known: list[dict[str, Any]]) -> None:
 def test_after_an_outage_of_the_api_server_a_sweep_completes_what_began(troubled: Actor) -> None:
     known = begin_to_launch(troubled)
     troubled.knob("mishaps/set", **EVERYTHING, call="kube *", how="timed out")
-    time.sleep(15)
-    assert troubled.knob("mishaps/set")["struck"] >= 3
+    until(lambda: troubled.knob("mishaps/set")["struck"] >= 3, what="three calls without an answer", limit=150)
 
     complete_by_sweeps(troubled, known)
 

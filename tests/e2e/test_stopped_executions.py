@@ -19,7 +19,7 @@ def stop_when_entered(actor: Actor, known: list[dict[str, object]], states: set[
             (e["executionArn"] for e in actor.since(known) if states & set(actor.states_of(e["executionArn"]))), None
         )
 
-    arn = until(entered, what=f"a scale-up in {' or '.join(sorted(states))}", limit=30)
+    arn = until(entered, what=f"a scale-up in {' or '.join(sorted(states))}", limit=90)
     actor.stop(arn)
 
 

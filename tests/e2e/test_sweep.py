@@ -25,12 +25,12 @@ NODECLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 NODEPOOLS = "/apis/karpenter.sh/v1/nodepools"
 APART = 2.0  # seconds, clusters/local.yaml
 BETWEEN_SWEEPS = 5.0
-HANDLED_WITHIN = 20.0  # seconds until events of EC2 and calls of the doorbell have been handled, on a busy machine
+HANDLED_WITHIN = 90.0  # seconds until events of EC2 and calls of the doorbell have been handled, on a busy machine
 GRACE = 120  # seconds from the warning until EC2 takes the spot instance back
 EMPTY_FOR = 20  # seconds: it is 15 s empty at least, and 20 s open
 SWEEP = 60  # seconds between two sweeps of the clock; those of this test are more
 DRAIN = 20  # seconds; the lease is much asked for here
-LIMIT = 120.0
+LIMIT = 300.0
 UNKNOWN_SO_LONG = timedelta(minutes=6)  # EC2 may not know an instance yet that it launched five minutes ago
 
 STORIES: Mapping[str, Mapping[str, Any]] = {
