@@ -238,6 +238,20 @@ def test_a_pool_whose_replacement_failed_only_loses_nodes() -> None:
     assert drawn(proposed(lists)) == ["a -> s.large/spot web:default-1"]
 
 
+def test_no_node_of_a_pool_that_cannot_launch_is_consolidated() -> None:
+    """A node that leaves could not be replaced if its pods turned out to need one."""
+    larger, smaller = claim_and_node("a", kind="m.xlarge"), claim_and_node("b")
+    lists = cluster(larger, smaller, pods=[replica("web", "node-a"), replica("api", "node-b")])
+    closed = DisruptionHistory(closed_pools={"NodePool/default": "its class EC2NodeClass/default is being deleted"})
+    why = "NodePool/default cannot launch a node: its class EC2NodeClass/default is being deleted"
+
+    proposal = proposed(lists, closed)
+
+    assert drawn(proposal) == []
+    assert reasons(proposal) == dict.fromkeys(("node-a", "node-b"), f"DisruptionBlocked: {why}")
+    assert drawn(proposed(lists)) != []
+
+
 def test_pending_pods_keep_the_node_that_they_fit_on() -> None:
     waiting = {**replica("next", "", cpu="1500m", nodeSelector=ON_DEMAND)}
     waiting["status"] = {

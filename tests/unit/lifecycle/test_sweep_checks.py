@@ -116,6 +116,17 @@ def test_an_expired_machine_stays_for_a_pod_that_must_not_be_disrupted_and_for_p
     ]
 
 
+def test_an_expired_machine_stays_while_its_provisioner_cannot_launch_and_a_node_claim_goes() -> None:
+    pools = (pool(), pool(kind="Provisioner", expire_after=60))
+    closed = dict.fromkeys(("NodePool/default", "Provisioner/default"), "its class is being deleted")
+
+    assert EXPIRED.find(survey(running("a", kind="Machine"), pools=pools, closed_pools=closed)) == []
+    assert summarise(EXPIRED.find(survey(running("a", expire_after=60), pools=pools, closed_pools=closed))) == [
+        ("a", "expired", 0)
+    ]
+    assert summarise(EXPIRED.find(survey(running("a", kind="Machine"), pools=pools))) == [("a", "expired", 0)]
+
+
 # Never joined
 
 
