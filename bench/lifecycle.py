@@ -144,16 +144,17 @@ class LifecycleRun:
         return False
 
     def _from_history(self, watch: Stopwatch) -> None:
-        """Record when the execution that launched the node entered its states."""
-        client = self.deployed.client("stepfunctions")
+        """Record when the execution that launched the node entered its states. It may have started before the pod was
+        created: the first one also validates the pool."""
+        client, created = self.deployed.client("stepfunctions"), watch.at["pod created"]
         for execution in client.list_executions(stateMachineArn=self.deployed.scale_up_arn)["executions"]:
-            if execution["startDate"].timestamp() < watch.at["pod created"] - 1:
+            if "stopDate" in execution and execution["stopDate"].timestamp() < created:
                 continue
             pages = client.get_paginator("get_execution_history").paginate(executionArn=execution["executionArn"])
-            events = [event for page in pages for event in page["events"]]
+            events = [each for page in pages for each in page["events"] if each["timestamp"].timestamp() >= created]
             found = dict(_moments(events))
             if "fleet answered" in found:
-                watch.at |= {"execution started": execution["startDate"].timestamp(), **found}
+                watch.at |= {"execution started": max(execution["startDate"].timestamp(), created), **found}
                 return
 
 

@@ -8,7 +8,7 @@ Two reasons to do nothing are found here: another autoscaler creates nodes in th
 to each pod why no node is launched for it.
 
 A batch that is still growing gets no snapshot. The function lists the pods without a node again, every half a second
-for a second. If more may come even then, the state machine waits a second and invokes the function again.
+for two seconds. If more may come even then, the state machine waits a second and invokes the function again.
 
 Many listed pods are recorded in the cluster, so that their later events do not ring the doorbell. Without the record
 they ring again, which is harmless.
@@ -77,7 +77,7 @@ NOTHING: Mapping[str, Any] = {
 CONTROLLERS_READ: Final = 32
 """Controllers of one batch that are read. A batch with more of them waits while new pods keep coming."""
 
-LOOKS_AGAIN: Final = 2
+LOOKS_AGAIN: Final = 4
 """How often one invocation lists the pods of a growing batch again. A second of this function costs as much as a wait
 of the state machine and another invocation, which would begin later."""
 

@@ -152,10 +152,11 @@ def test_pods_of_a_class_whose_subnets_are_full_name_the_subnets() -> None:
 def test_full_subnets_and_limits_that_are_nearly_reached_are_reported() -> None:
     subnets = tuple(Subnet(f"subnet-{zone}", zone, free_ips=3 if zone == ZONES[0] else 500) for zone in ZONES)
     classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
-    pool = node_pool(requirements=[ON_DEMAND], limits={"cpu": "13"})
+    pool = node_pool(requirements=[ON_DEMAND, IN_ONE_ZONE], limits={"cpu": "13"})
 
     assert warnings({"pods": pods(12, cpu="900m"), "nodepools": [pool]}, ANOTHER, classes) == (
-        f"the subnet subnet-{ZONES[0]} has 3 free addresses, and the new nodes and pods in it need 5: allow more "
+        f"all 3 new nodes are in the zone {ZONES[0]}",
+        f"the subnet subnet-{ZONES[0]} has 3 free addresses, and the new nodes and pods in it need 15: allow more "
         "subnets in the node class, or use prefix delegation with a larger subnet",
         "NodePool/default is close to its limit of cpu: 12 of 13 with this plan",
     )

@@ -23,6 +23,7 @@ from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.model.usable_overlays import drop_conflicts
 from joiner.planning.output.explanation import explain_pending
+from joiner.planning.placement.address_limits import keep_addresses
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import Plan
@@ -124,9 +125,11 @@ class Planner:
         found = _search(state, snapshot, catalogue, meter, effort.seed, build=build, prices=prices)
         simplified = _simplify(state, policies, tolerances if meter.allowance else None)
         mixes = keep_capacity_mix(state)
+        addresses = keep_addresses(state, classes)
         zonal = tolerances is not None and len({node.labels.get(names.ZONE) for node in state.new}) > 1
-        reasons = explain_pending(state, catalogue)
-        made = write_plan(state, snapshot, reasons, found.proven + state.made_price, zonal=zonal)
+        reasons = {**explain_pending(state, catalogue), **addresses.reasons}
+        proven = min(found.proven, state.price) if addresses.reasons else found.proven
+        made = write_plan(state, snapshot, reasons, proven + state.made_price, zonal=zonal or addresses.moved > 0)
         greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
         return replace(
             made,
