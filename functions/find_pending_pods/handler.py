@@ -7,8 +7,9 @@ list.
 Two reasons to do nothing are found here: another autoscaler creates nodes in this cluster, or an event already reported
 to each pod why no node is launched for it.
 
-A batch that is still growing gets no snapshot. The function lists the pods without a node again, every half a second
-for two seconds. If more may come even then, the state machine waits a second and invokes the function again.
+The pods without a node are listed first. A batch that is still growing gets no snapshot: the function lists them again,
+every half a second for two seconds. If more may come even then, the state machine waits a second and invokes the
+function again.
 
 Many listed pods are recorded in the cluster, so that their later events do not ring the doorbell. Without the record
 they ring again, which is harmless.
@@ -121,21 +122,14 @@ class PendingPodSearch:
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         if left := yet_unstored(lease.stored_at, now):
             self._sleep(left)
-        look = _Look(lease.rings, so_far)
-        if not so_far.first_look:
-            look = self._look_again(task, lease_until, replace(look, growing=self._growing(so_far, self._unbound())))
-            if look.growing is not None:
-                return self._incomplete(look)
+        look = self._gather(task, lease_until, _Look(lease.rings, so_far, self._growing(so_far, self._unbound())))
+        if look.growing is not None:
+            return self._incomplete(look)
         others = self._guards.detect(now)
         self._report(others, task, now)
         if refused := refusal_reason(others):
             return {"rings": look.rings, "refused": refused, **NOTHING, "gathering": look.so_far.to_json()}
         recorded, lists, world = self._read(now)
-        if so_far.first_look and (growing := self._growing(so_far, world.pods)) is not None:
-            look = self._look_again(task, lease_until, replace(look, growing=growing))
-            if look.growing is not None:
-                return self._incomplete(look)
-            recorded, lists, world = self._read(now)
         pending = Batch.of(world.pods).pending
         following = Gathering.of_next_batch(len(pending)).to_json()
         found = self._search(task, now, recorded, lists, world)
@@ -145,7 +139,7 @@ class PendingPodSearch:
     def _unbound(self) -> Sequence[Pod]:
         return Snapshot.from_lists({"pods": self._view.pods_without_node()}).pods
 
-    def _look_again(self, task: Task, lease_until: int, look: "_Look") -> "_Look":
+    def _gather(self, task: Task, lease_until: int, look: "_Look") -> "_Look":
         """Return the last look at a batch that grows: one every half a second, each after the rings are read again."""
         for _ in range(LOOKS_AGAIN):
             batch = look.growing

@@ -66,10 +66,9 @@ def test_a_deployment_whose_pods_all_exist_is_planned_at_the_first_look(cluster:
     assert cluster.scale_up("up-1")
 
     assert cluster.answers["find_pending_pods"]["gathering"] == {"waited": 1, "pods": 2, "idle": 0}
-    assert "GET /api/v1/pods" in cluster.kube.asked
-    assert (
-        sum(call == "GET /api/v1/pods" for call in cluster.kube.asked[: cluster.kube.asked.index(CREATES_CLAIM)]) == 1
-    )
+    before_claims = cluster.kube.asked[: cluster.kube.asked.index(CREATES_CLAIM)]
+    assert before_claims.count("GET /api/v1/pods") == 2  # those without a node, and then all
+    assert before_claims.count("GET /api/v1/nodes") == 1
 
 
 def test_a_deployment_whose_pods_come_in_portions_gets_one_plan(cluster: SimulatedCluster) -> None:
