@@ -31,7 +31,7 @@ from joiner.adapters.ledger_items import (
     Unavailable,
 )
 from joiner.adapters.wave_records import WaveRecords
-from joiner.lifecycle.immediate_terminations import BACK_OFF_RESET_AFTER, extend_back_off
+from joiner.lifecycle.launch_back_off import BACK_OFF_RESET_AFTER, extend_back_off
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
 SET_CLAIM: Final = "SET claim = :claim, launch = :launch"

@@ -17,12 +17,6 @@ from joiner.pools import NodeClassProblem, ResolvedNodeClass
 AT_LAUNCH: Final = timedelta(minutes=10)
 """An instance that ran for longer did not fail at its launch."""
 
-BACK_OFF_STEPS: Final = (60, 120, 240, 480, 900, 1800)
-"""Seconds without a launch after the first failure, the second in a row and so on."""
-
-BACK_OFF_RESET_AFTER: Final = 3600
-"""Seconds after a wait without another failure, after which the next failure is the first again."""
-
 OF_THE_OFFERING: Final = frozenset({"Server.InsufficientInstanceCapacity", "Server.InternalError"})
 """Codes for which another offering may work; every other failure affects all instances of the class."""
 
@@ -128,23 +122,6 @@ def find_launch_failure(
     offering_only = code in OF_THE_OFFERING or NODECLASS not in tags
     scope = "" if offering_only else back_off_id_of_class(tags[NODECLASS], legacy=PROVISIONER in tags)
     return FailureAtLaunch(instance, code, message, scope)
-
-
-def extend_back_off(tries: int, until: int, now: int) -> tuple[int, int]:
-    """Return the number of failures in a row with one more at ``now``, and until when nothing is launched.
-
-    ``tries`` and ``until`` are the values before. Instances that were launched together fail together: failures within
-    a wait count as one.
-
-    >>> extend_back_off(0, 0, now=1000), extend_back_off(1, 1060, now=1030)
-    ((1, 1060), (1, 1060))
-    >>> extend_back_off(1, 1060, now=1090), extend_back_off(3, 1060, now=9000)
-    ((2, 1210), (1, 9060))
-    """
-    if now < until:
-        return tries, until
-    after = 1 if now - until > BACK_OFF_RESET_AFTER else tries + 1
-    return after, now + BACK_OFF_STEPS[min(after, len(BACK_OFF_STEPS)) - 1]
 
 
 def describe_back_off(tries: int, until: int, reason: str) -> str:
