@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -12,7 +13,7 @@ from joiner.cluster import Node, Pod, Taint
 from joiner.disruption.survey_digest import digest_for_disruption, is_survey_due
 from joiner.pools import NodeClaim, NodeClassRef, NodePool
 from joiner.pools.consolidation_limits import ConsolidationLimits
-from joiner.pools.disruption_settings import DriftSettings, ExpirationSettings
+from joiner.pools.disruption_settings import DisruptionSettings, DriftSettings, ExpirationSettings
 from joiner.pools.node_pool import Disruption, DisruptionBudget
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -172,6 +173,19 @@ def test_a_pool_that_cannot_launch_and_the_least_age_of_a_node_matter() -> None:
     assert digest(closed=[POOL.key]) != digest()
     assert digest(claim=launched) != digest(claim=launched, now=NOON + timedelta(minutes=30))
     assert digest(claim=young, pool=aging) != digest(claim=young, pool=aging, now=NOON + timedelta(minutes=30))
+
+
+def test_a_window_of_a_budget_in_the_time_zone_of_the_pool_changes_the_digest() -> None:
+    """The budget closes the pool at two o'clock in Oslo, which is one hour after noon in UTC."""
+    closed = DisruptionBudget("0", schedule="0 14 * * *", duration=3600)
+    local = replace(DisruptionSettings(), time_zone=ZoneInfo("Europe/Oslo"))
+    pool = replace(POOL, disruption=replace(POOL.disruption, budgets=(closed,), settings=local))
+
+    before, during, late, after = (
+        digest(pool=pool, now=NOON + timedelta(minutes=minutes)) for minutes in (59, 61, 119, 121)
+    )
+
+    assert before == after != during == late
 
 
 def test_the_end_of_consolidate_after_starts_a_survey_although_nothing_else_changes() -> None:

@@ -135,7 +135,9 @@ def _content(pods: Iterable[Pod], now: datetime) -> str:
 def _of_pool(pool: NodePool, claims: Sequence[NodeClaim], node_of: Mapping[str, Node], now: datetime) -> str:
     """Return what the budgets of a pool allow now, and how many drifted nodes its canaries allow to replace."""
     allowed = [
-        count_allowed_disruptions(pool.disruption.budgets, reason, nodes=100, now=now)
+        count_allowed_disruptions(
+            pool.disruption.budgets, reason, nodes=100, now=now, zone=pool.disruption.settings.time_zone
+        )
         for reason in ("Underutilized", "Drifted")
     ]
     replaceable = count_replaceable(pool, claims, node_of, replacing=0, now=now)
