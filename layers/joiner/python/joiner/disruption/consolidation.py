@@ -51,7 +51,7 @@ def propose(
     """Return the actions of one wave, best first: empty nodes, then nodes whose pods can run cheaper elsewhere.
 
     ``unavailable``, ``classes``, ``ceilings`` and ``policies`` are those of ``joiner.planning.plan``. The budgets of
-    pools and the PodDisruptionBudgets of the snapshot limit the wave; ``remaining`` counts the actions that they
+    pools and the PodDisruptionBudgets of the snapshot limit the wave; ``remaining`` counts the nodes that they
     postpone. The actions together keep every rule. Each one may be left out without harm to the others.
     """
     world = PlannerArguments(catalogue, frozenset(unavailable), classes, ceilings, policies)
@@ -95,7 +95,7 @@ class _Consolidation:
                 ).run()
                 actions = WaveWriter(self.snapshot, self.world, simulation.place_of()).write(wave.actions)
                 kept += _refused(movable, wave, actions)
-                remaining += wave.postponed
+                remaining += len(wave.postponed)
             actions = [*removed, *actions]
         return Proposal(
             actions=tuple(actions),

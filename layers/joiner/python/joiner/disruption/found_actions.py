@@ -84,9 +84,9 @@ class RepackedGroup:
 
 @dataclass(slots=True)
 class FoundWave:
-    """The actions found. ``refused`` are the reasons of nodes that were tried and stay; ``postponed`` counts actions
-    that a budget does not allow now."""
+    """The actions found. ``refused`` are the reasons of nodes that were tried and stay; ``postponed`` are the names of
+    nodes that a budget does not allow to disrupt now."""
 
     actions: list[FoundAction] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
-    postponed: int = 0
+    postponed: set[str] = field(default_factory=set)

@@ -106,7 +106,7 @@ class Proposal:
     """The actions of one wave, best first, within the budgets of the pools; and the nodes that stay with the reason.
 
     ``price_per_hour`` is the price of all managed nodes now; ``lower_bound_per_hour`` bounds the price of any set of
-    nodes that could hold their pods. ``remaining`` counts further actions that budgets postpone to a later wave.
+    nodes that could hold their pods. ``remaining`` counts the nodes that budgets postpone to a later wave.
     ``problems`` are annotations of pods that have no effect because they are not valid.
     """
 

@@ -132,7 +132,7 @@ class WaveSearch:
                 continue
             if refusal := self._refusal((one,)):
                 self._wave.refused[name] = refusal
-                self._wave.postponed += 1
+                self._wave.postponed.add(name)
                 continue
             ratio = max(-queue[0][0] if queue else 0.0, least)
             saving = self._try_one(one, at_least=ratio * one.eviction_cost)
@@ -192,6 +192,7 @@ class WaveSearch:
         self._failed.clear()
         for one in group.nodes:
             self._wave.refused.pop(one.node.name, None)
+            self._wave.postponed.discard(one.node.name)
             self._gone.add(one.node.name)
         self._take(group.nodes)
         score = balanced_score(removed, whole, self._totals)
@@ -225,7 +226,7 @@ class WaveSearch:
                 else:
                     rest.append(one)
             if not members:
-                self._wave.postponed += bool(rest)
+                self._wave.postponed.update(each.one.node.name for each in rest if isinstance(each.one, Candidate))
                 return
             yield group
             order = [one for one in rest if self._is_left(one.one)]  # the group's pods may have moved to some
