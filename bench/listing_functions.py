@@ -58,23 +58,10 @@ def _survey_cluster(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
     from joiner.adapters.cluster_view import SURVEYED
 
-    kube, ledger = _kube(endpoint), environment.ledger()
-    view = handler.ListedCluster(kube, SURVEYED, consistent=False)
-    survey = handler.ClusterSurveying(
-        view,
-        ledger,
-        environment.empty_nodes(),
-        environment.retirements(),
-        environment.store(),
-        disruptions=environment.disruptions(),
-        answers=environment.planning_back_offs(),
-        drift_detections=environment.drift_detections(),
-        recommendations=environment.recommendations(),
-        impairments=environment.impairments(),
-        guards=handler.AutoscalerDetection(kube),
-        find_missing_webhooks=tuple,
-        listed_pods=handler.ListedPodsRole(kube),
-    )
+    kube = _kube(endpoint)
+    view, guards = handler.ListedCluster(kube, SURVEYED, consistent=False), handler.AutoscalerDetection(kube)
+    reports = handler.SurveyReports(guards, environment.impairments(), handler.ListedPodsRole(kube), tuple, interval=60)
+    survey = handler.ClusterSurveying(view, handler.read_records(), environment.store(), guards, reports)
     return survey.answer(task(), now())
 
 

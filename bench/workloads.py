@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -155,6 +155,7 @@ class Outcome:
     workload: Workload
     seconds: float
     nodes: int
+    _: KW_ONLY
     price_per_hour: float
     running: int
     stages: Mapping[str, tuple[float, float, int]]

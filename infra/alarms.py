@@ -8,7 +8,7 @@ A schedule, a rule or an asynchronous invocation that fails reports nothing. So 
 starts: no sweep that succeeds, no catalogue that is written. For these alarms, missing data is breaching.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from aws_cdk import Duration
@@ -42,6 +42,7 @@ class AlarmSources:
     scale_up: sfn.IStateMachine
     retirement: sfn.IStateMachine
     retirement_of_empty: sfn.IStateMachine
+    _: KW_ONLY
     disruption: sfn.IStateMachine
     sweep: sfn.IStateMachine
     dead_letters: sqs.IQueue

@@ -8,7 +8,7 @@ A kind of item is a value of the table's partition key; a kind of document is th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import Final
 
@@ -46,6 +46,7 @@ class FunctionConfiguration:
     timeout_seconds: int
     """For a function under the lease less than the lease, which each function renews for its own timeout and 30
     seconds."""
+    _: KW_ONLY
     needs_planner: bool = False
     """Whether the function needs the layer with numpy and HiGHS."""
     memory_mb: int = 256

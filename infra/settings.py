@@ -221,7 +221,7 @@ class LogSettings:
     it to false where that is not allowed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything in which two clusters differ."""
 

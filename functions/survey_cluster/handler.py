@@ -5,8 +5,8 @@ is stored for the survey of the instances that follows. The time since which nod
 the next.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -27,7 +27,6 @@ from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.listed_pods_role import ListedPodsRole
-from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task, shortened
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
@@ -68,6 +67,19 @@ ITS_KINDS: Final = frozenset(
 )  # survey_instances reports the others that cannot be read
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecords:
+    """The records of the table, by kind."""
+
+    ledger: Ledger
+    emptiness: EmptyNodes
+    retirements: Retirements
+    disruptions: Disruptions
+    answers: PlanningBackOffs
+    drift_detections: DriftDetections
+    recommendations: Recommendations
+
+
 class ClusterSurveying:
     """One survey; its dependencies are arguments, which tests replace. `interval` is the time between sweeps in
     seconds.
@@ -76,35 +88,22 @@ class ClusterSurveying:
     def __init__(
         self,
         view: ClusterView,
-        ledger: Ledger,
-        emptiness: EmptyNodes,
-        retirements: Retirements,
+        records: ClusterRecords,
         store: Store,
-        *,
-        disruptions: Disruptions,
-        answers: PlanningBackOffs,
-        drift_detections: DriftDetections,
-        recommendations: Recommendations,
-        impairments: Impairments,
         guards: AutoscalerDetection,
-        find_missing_webhooks: Callable[[], Sequence[str]],
-        listed_pods: ListedPodsRole,
+        reports: SurveyReports,
+        *,
         interval: int = 60,
         time_left: TimeLeft = UNBOUNDED,
     ) -> None:
-        self._time_left = time_left
-        self._disruptions = disruptions
-        self._answers = answers
-        self._drift_detections = drift_detections
-        self._recommendations = recommendations
-        self._guards = guards
-        self._reports = SurveyReports(guards, impairments, listed_pods, find_missing_webhooks, interval=interval)
         self._view = view
-        self._ledger = ledger
-        self._emptiness = emptiness
-        self._retirements = retirements
+        self._records = records
+        self._ledger = records.ledger
         self._store = store
+        self._guards = guards
+        self._reports = reports
         self._interval = interval
+        self._time_left = time_left
 
     def answer(self, task: Task, now: datetime, *, paused: bool = False) -> dict[str, Any]:
         """Return a count for each check, ``retire`` (claim, reason, earliest time), ``survey`` (its key) and
@@ -117,7 +116,7 @@ class ClusterSurveying:
             logger.warning("an event could not be written", reason=reason)
         if refused := refusal_reason(others):
             return {"refused": refused, "reasons": shortened(other.message for other in others)}
-        under_way = self._disruptions.all()
+        under_way = self._records.disruptions.all()
         survey, snapshot = self._read(now, {claim for record in under_way for claim in record.claims})
         reported = self._reports.report_cluster(survey, task)
         if paused:
@@ -149,7 +148,8 @@ class ClusterSurveying:
 
     def _unreadable(self) -> list[str]:
         """Return the records that cannot be read; survey_instances reports those of other kinds."""
-        parts = (self._ledger, self._emptiness, self._answers, self._disruptions, self._recommendations)
+        records = self._records
+        parts = (records.ledger, records.emptiness, records.answers, records.disruptions, records.recommendations)
         return [str(one) for part in parts for one in part.unreadable if one.kind in ITS_KINDS]
 
     def _read(self, now: datetime, disrupting: Collection[str]) -> tuple[ClusterSurvey, Snapshot]:
@@ -184,17 +184,17 @@ class ClusterSurveying:
             interval=self._interval,
             lists=lists,
             unavailable=tuple(mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))),
-            answers=self._answers.all(),
-            recommended=self._recommendations.since(),
+            answers=self._records.answers.all(),
+            recommended=self._records.recommendations.since(),
             closed_pools=find_closed_pools(snapshot.pools, snapshot.classes),
-            buffered=self._answers.buffer_claims() if buffer_pods else None,
+            buffered=self._records.answers.buffer_claims() if buffer_pods else None,
         )
         return survey, snapshot
 
     def _disruption(self, survey: ClusterSurvey, under_way: int) -> dict[str, Any]:
         """Return whether a proposal of nodes to disrupt is due, the digest of its input, and the number of disruptions
         under way."""
-        last, nodes, pods = self._disruptions.last_proposal(), survey.node_of(), survey.pods_of()
+        last, nodes, pods = self._records.disruptions.last_proposal(), survey.node_of(), survey.pods_of()
         pools, recommended = survey.pool_of(), survey.recommended
         events = self._note_pod_events(nodes, pods, survey.now)
         digest = digest_for_disruption(
@@ -229,14 +229,14 @@ class ClusterSurveying:
     def _drift(self, survey: ClusterSurvey, task: Task) -> dict[str, Any]:
         """Return whether drift is to be detected, with the snapshot of pools and classes that this needs."""
         digest = digest_pools(survey.pools, survey.classes)
-        due = is_detection_due(survey.claims, survey.classes, digest, self._drift_detections.last(), survey.at)
+        due = is_detection_due(survey.claims, survey.classes, digest, self._records.drift_detections.last(), survey.at)
         lists = {plural: survey.lists.get(plural) or () for plural in (*POOL_RESOURCES, *NODE_CLASS_RESOURCES)}
         key = documents.put_snapshot(self._store, task, lists, assignments={}, assigned={}, in_flight=()) if due else ""
         return {"due": due, "digest": digest, "snapshot": key}
 
     def _record_empty_nodes(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
         """Update the record of empty nodes; return the survey with that record."""
-        before = self._emptiness.all()
+        before = self._records.emptiness.all()
         empty = {claim.name for claim in empty_claims(survey)}
         begun = [(name, True) for name in sorted(empty - set(before))]
         ended = [(name, False) for name in sorted(set(before) - empty)]
@@ -258,14 +258,18 @@ class ClusterSurveying:
 
     def _note(self, claim: str, empty: bool, at: int) -> None:
         if empty:
-            self._emptiness.begin(claim, at)
+            self._records.emptiness.begin(claim, at)
         else:
-            self._emptiness.end(claim)
+            self._records.emptiness.end(claim)
 
     def _due(self, survey: ClusterSurvey, task: Task) -> list[DueRetirement]:
         """Return each claim once, with its first reason; claims that no execution retires come first."""
         found = [due for check in RETIREMENTS for due in check.find(survey)]
-        owned = {claim for claim, retirement in self._retirements.all().items() if retirement.owner} if found else set()
+        owned = (
+            {claim for claim, retirement in self._records.retirements.all().items() if retirement.owner}
+            if found
+            else set()
+        )
         chosen = choose_retirements(found, owned)
         empty = [due for due in chosen if due.reason is RetirementReason.EMPTY]
         asked, left = call_each_in_time(
@@ -277,7 +281,20 @@ class ClusterSurveying:
         return [due for due in chosen if due.claim.name not in postponed]
 
     def _ask(self, due: DueRetirement, at: int, by: str) -> None:
-        self._emptiness.ask(due.claim.name, compute_request_end(due.not_before, at), by=by)
+        self._records.emptiness.ask(due.claim.name, compute_request_end(due.not_before, at), by=by)
+
+
+def read_records() -> ClusterRecords:
+    """Return the records of this installation's table."""
+    return ClusterRecords(
+        ledger=environment.ledger(),
+        emptiness=environment.empty_nodes(),
+        retirements=environment.retirements(),
+        disruptions=environment.disruptions(),
+        answers=environment.planning_back_offs(),
+        drift_detections=environment.drift_detections(),
+        recommendations=environment.recommendations(),
+    )
 
 
 @logger.inject_lambda_context(clear_state=True)
@@ -285,22 +302,22 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
-    kube = environment.kube(task.cluster)
+    kube, interval = environment.kube(task.cluster), int(environment.setting("SWEEP_SECONDS"))
+    view, guards = ListedCluster(kube, (*SURVEYED, *REPORTED), consistent=False), AutoscalerDetection(kube)
+    reports = SurveyReports(
+        guards,
+        environment.impairments(),
+        ListedPodsRole(kube),
+        partial(find_missing_webhooks, kube),
+        interval=interval,
+    )
     survey = ClusterSurveying(
-        ListedCluster(kube, (*SURVEYED, *REPORTED), consistent=False),
-        environment.ledger(),
-        environment.empty_nodes(),
-        environment.retirements(),
+        view,
+        read_records(),
         environment.store(),
-        disruptions=environment.disruptions(),
-        answers=environment.planning_back_offs(),
-        drift_detections=environment.drift_detections(),
-        recommendations=environment.recommendations(),
-        impairments=environment.impairments(),
-        guards=AutoscalerDetection(kube),
-        find_missing_webhooks=partial(find_missing_webhooks, kube),
-        listed_pods=ListedPodsRole(kube),
-        interval=int(environment.setting("SWEEP_SECONDS")),
+        guards,
+        reports,
+        interval=interval,
         time_left=environment.time_left(context),
     )
     answer = survey.answer(task, environment.now(), paused=bool(event.get("paused")))

@@ -66,7 +66,13 @@ def table(request: pytest.FixtureRequest, local_aws: RunningAws) -> Iterator[Led
 
 def a_launch(lease_number: int, *, launch_id: str = "l-1", request: str = "{}") -> LaunchRecord:
     return LaunchRecord(
-        launch_id, request, "token", ("claim-a", "claim-b"), lease_number, ME, details='{"pool":"default"}'
+        launch_id,
+        request,
+        "token",
+        claims=("claim-a", "claim-b"),
+        lease_number=lease_number,
+        execution=ME,
+        details='{"pool":"default"}',
     )
 
 
@@ -125,7 +131,7 @@ def test_no_launch_begins_under_a_lease_that_moved_on(table: LedgerTable) -> Non
 def test_a_new_holder_goes_on_with_the_launch_of_a_dead_one(table: LedgerTable) -> None:
     table.ledger.begin_launch(a_launch(table.take_lease(ME), request='{"n":1}'))
     number = table.take_lease(OTHER)
-    mine = LaunchRecord("l-1", '{"n":2}', "other token", ("claim-a",), number, OTHER)
+    mine = LaunchRecord("l-1", '{"n":2}', "other token", claims=("claim-a",), lease_number=number, execution=OTHER)
 
     assert table.ledger.begin_launch(mine).request == '{"n":1}'
 

@@ -121,7 +121,9 @@ class FiveOfEachKind:
             ExpressionAttributeValues={":me": {"S": "me"}, ":until": {"N": "100"}, ":one": {"N": "1"}},
         )
         for number in range(MANY):
-            self.ledger.begin_launch(LaunchRecord(f"l-{number}", "{}", "token", (f"claim-{number}",), 1, "me"))
+            self.ledger.begin_launch(
+                LaunchRecord(f"l-{number}", "{}", "token", claims=(f"claim-{number}",), lease_number=1, execution="me")
+            )
             self.ledger.assign(f"claim-{number}", {"class": 1}, 1)
             self.ledger.begin_wave(f"wave-{number}", f"arn:{number}", [f"claim-{number}"], now=10)
         for instance in self.ids:

@@ -59,7 +59,14 @@ class TableOfForeignItems:
                 "LEASE", "scale-up", "SET holder = :me, leaseUntil = :until ADD leaseNumber :one", values
             )
         self.ledger.begin_launch(
-            LaunchRecord(launch_id, "{}", "token", (f"claim-{launch_id}",), self.ledger.lease().number, "arn:up")
+            LaunchRecord(
+                launch_id,
+                "{}",
+                "token",
+                claims=(f"claim-{launch_id}",),
+                lease_number=self.ledger.lease().number,
+                execution="arn:up",
+            )
         )
 
 
@@ -101,7 +108,9 @@ def recommendation(memory: TableOfForeignItems, name: str) -> None:
 
 
 def disruption_of(name: str) -> DisruptionRecord:
-    return DisruptionRecord(name, "arn:disrupt", "Drifted", "a sentence", (name,), workloads=(name,), since=10)
+    return DisruptionRecord(
+        name, "arn:disrupt", "Drifted", message="a sentence", claims=(name,), workloads=(name,), since=10
+    )
 
 
 def disruption(memory: TableOfForeignItems, name: str) -> None:

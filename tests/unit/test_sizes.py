@@ -1,6 +1,7 @@
 """Files and functions stay short enough to be read at once; an exception stands in a list below, with its reason.
 
-The lines of a function are counted without its docstring and its decorators.
+The lines of a function are counted without its docstring and its decorators. Calls stay readable, too: a function has
+few parameters, and a value with many fields takes only its first ones by position.
 """
 
 import ast
@@ -14,6 +15,9 @@ FILES = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rgl
 TESTS = sorted((REPOSITORY / "tests").rglob("*.py"))
 LINES_OF_FILE: Final = 400
 LINES_OF_FUNCTION: Final = 40
+PARAMETERS: Final = 10
+FIELDS_BY_POSITION: Final = 3
+"""Of a value with more fields than `PARAMETERS`."""
 
 LONG_FILES: Final[dict[str, str]] = {}
 LONG_FUNCTIONS: Final[dict[str, str]] = {
@@ -23,6 +27,11 @@ LONG_FUNCTIONS: Final[dict[str, str]] = {
     "packing/node_filling.py NodeFiller.__init__": "the arrays that all fillings share",
     "packing/node_filling.py NodeFiller._take": "one loop over arrays, whose steps depend on each other",
     "aws/installation.py install_services": "the services, in the order in which they need each other",
+}
+
+MANY_PARAMETERS: Final[dict[str, str]] = {
+    "packing/randomized_rounding.py pack_greedily": "one loop over arrays, which are its parameters",
+    "launching/fleet_request.py build_fleet_request": "the fields of CreateFleet; all but the first by keyword",
 }
 
 
@@ -71,3 +80,56 @@ def test_lines_are_counted_without_the_docstring_and_the_decorators() -> None:
     )
 
     assert dict(functions_in(ast.parse(source))) == {"short": 2, "One.long": 3}
+
+
+def trees() -> Iterator[tuple[str, ast.Module]]:
+    """The folder and file of each module, with its tree."""
+    for path in FILES:
+        yield f"{path.parent.name}/{path.name}", ast.parse(path.read_text(encoding="utf-8"))
+
+
+def parameters(function: ast.FunctionDef) -> int:
+    """The number of parameters of a function, without `self` and `cls`."""
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    return len([one for one in every if one.arg not in ("self", "cls")])
+
+
+def test_no_function_and_no_constructor_has_more_than_ten_parameters_without_a_reason() -> None:
+    found = {
+        f"{name} {node.name}": count
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and (count := parameters(node)) > PARAMETERS
+    }
+
+    assert {name: count for name, count in found.items() if name not in MANY_PARAMETERS} == {}
+    assert [name for name in MANY_PARAMETERS if name not in found] == []
+
+
+def fields_of(node: ast.ClassDef) -> tuple[int, int]:
+    """The numbers of fields of a dataclass: all that its constructor takes, and those that it takes by position."""
+    decorators = [ast.unparse(one) for one in node.decorator_list]
+    if not any(one.startswith("dataclass") for one in decorators):
+        return 0, 0
+    given = [one for one in node.body if isinstance(one, ast.AnnAssign) and "init=False" not in ast.unparse(one)]
+    types = [one for each in given if not (one := ast.unparse(each.annotation)).startswith("ClassVar")]
+    first = types.index("KW_ONLY") if "KW_ONLY" in types else len(types)
+    return len(types) - ("KW_ONLY" in types), 0 if any("kw_only=True" in one for one in decorators) else first
+
+
+def test_a_value_with_many_fields_is_built_by_keywords() -> None:
+    values = {
+        f"{name} {node.name}": fields_of(node)
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+
+    found = {
+        name
+        for name, (fields, by_position) in values.items()
+        if fields > PARAMETERS and by_position > FIELDS_BY_POSITION
+    }
+    assert sorted(found) == []
+    assert values["pools/node_class.py NodeClass"][1] == 2

@@ -6,7 +6,7 @@ removal of the taint `uninitialized`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ class Ec2Instance:
     id: str
     name: str  # its private DNS name: the node's name
     address: str
+    _: KW_ONLY
     instance_type: str
     zone: str
     architecture: str

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from functions.survey_cluster import handler as survey_cluster
+from functions.survey_cluster.survey_reports import SurveyReports
 from functions.survey_instances import handler as survey_instances
 from functions.survey_instances.optional_calls import OptionalCalls
 from joiner import names
@@ -357,26 +358,26 @@ class SimulatedCluster:
         """Run both surveys of one sweep, without acting on their findings."""
         task = Task(Execution(f"sweep-{name}", arn(f"sweep-{name}"), ""), CLUSTER, 0, 1)
         table = (self.ledger._client, self.ledger._table)
-        retirements, emptiness, absences = Retirements(*table), EmptyNodes(*table), Absences(*table)
-        disruptions = Disruptions(*table)
-        known: dict[str, Any] = {
-            "answers": self.known,
-            "disruptions": disruptions,
-            "drift_detections": DriftDetections(*table),
-            "recommendations": Recommendations(*table),
-            "impairments": Impairments(*table),
-            "guards": AutoscalerDetection(self.kube),
-            "find_missing_webhooks": partial(find_missing_webhooks, self.kube),
-            "listed_pods": ListedPodsRole(self.kube),
-        }
-        seen = survey_cluster.ClusterSurveying(
-            ListedCluster(self.kube, (*SURVEYED, *REPORTED)), self.ledger, emptiness, retirements, self.store, **known
+        records = survey_cluster.ClusterRecords(
+            ledger=self.ledger,
+            emptiness=EmptyNodes(*table),
+            retirements=Retirements(*table),
+            disruptions=Disruptions(*table),
+            answers=self.known,
+            drift_detections=DriftDetections(*table),
+            recommendations=Recommendations(*table),
         )
+        view, guards = ListedCluster(self.kube, (*SURVEYED, *REPORTED)), AutoscalerDetection(self.kube)
+        webhooks = partial(find_missing_webhooks, self.kube)
+        reports = SurveyReports(guards, Impairments(*table), ListedPodsRole(self.kube), webhooks, interval=60)
+        seen = survey_cluster.ClusterSurveying(view, records, self.store, guards, reports)
         surveyed = seen.answer(task, self.now, paused=self.pause.paused)
         if surveyed["refused"]:
             return surveyed, {}
         module = survey_instances
-        memory = module.InstanceRecords(self.ledger, retirements, absences, Impairments(*table), disruptions)
+        memory = module.InstanceRecords(
+            self.ledger, records.retirements, Absences(*table), Impairments(*table), records.disruptions
+        )
         optional = self.optional or OptionalCalls(Ec2(self.ec2), self.store)
         switch = self.pause.value
         both = module.InstanceSurveying(

@@ -66,7 +66,7 @@ def test_a_wave_that_is_rung_while_it_is_written_is_rung_once(cluster: Simulated
 def test_launches_that_are_stored_at_once_are_all_stored(cluster: SimulatedCluster) -> None:
     number = cluster._take_lease("up-1")
     assert number is not None
-    launch = LaunchRecord("l-1", "{}", "token", ("claim-a",), number, arn("up-1"))
+    launch = LaunchRecord("l-1", "{}", "token", claims=("claim-a",), lease_number=number, execution=arn("up-1"))
     ledger, table = contended(cluster, conflicts=1)
 
     assert ledger.begin_launch(launch) == launch == cluster.ledger.launch("l-1")

@@ -62,20 +62,20 @@ def hold_lease(cluster: SimulatedCluster) -> int:
 def planned(name: str = "n1") -> PlannedNode:
     offer, nothing = Offer(0.048, "m5.small", "us-east-1a", "on-demand"), Resources()
     return PlannedNode(
-        name,
-        "NodePool/default",
-        offer,
-        (offer,),
-        {},
-        (),
-        (),
-        Requirements(),
-        nothing,
-        nothing,
-        nothing,
-        nothing,
-        (),
-        {},
+        name=name,
+        pool="NodePool/default",
+        offer=offer,
+        alternatives=(offer,),
+        labels={},
+        taints=(),
+        startup_taints=(),
+        requirements=Requirements(),
+        requests=nothing,
+        daemon_overhead=nothing,
+        capacity=nothing,
+        allocatable=nothing,
+        pods=(),
+        classes={},
     )
 
 
@@ -354,7 +354,7 @@ def test_a_listing_counts_the_nodes_that_may_be_candidates_and_stores_them(grown
         "default/web-2",
     }
 
-    launch = LaunchRecord("l-1", "{}", "token", ("default-9",), 1, ARN, details="{}")
+    launch = LaunchRecord("l-1", "{}", "token", claims=("default-9",), lease_number=1, execution=ARN, details="{}")
     hold_lease(grown)
     assert listing.answer(task(0), grown.now, 0)["why"] == "another execution plans or launches nodes"
     grown.ledger.begin_launch(launch)

@@ -103,7 +103,7 @@ def survey(minute: int, *capacity_types: str) -> ClusterSurvey:
     ]
     own = read_node_claim(claim())
     claims = [replace(own, name=where, provider_id=where) for where, _ in numbered]
-    return ClusterSurvey(NOW + timedelta(minutes=minute), nodes=tuple(nodes), claims=tuple(claims))
+    return ClusterSurvey(now=NOW + timedelta(minutes=minute), nodes=tuple(nodes), claims=tuple(claims))
 
 
 def test_the_spot_nodes_of_two_hours_of_sweeps_become_node_hours(cluster: SimulatedCluster) -> None:

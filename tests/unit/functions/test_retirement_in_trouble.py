@@ -159,9 +159,9 @@ def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown:
     entry = RetiringClaim(
         claim.name,
         RetirementReason.DELETED,
-        "NodeClaim",
-        claim.instance_id,
-        claim.node_name,
+        kind="NodeClaim",
+        instance=claim.instance_id,
+        node=claim.node_name,
         stage=RetirementStage.TERMINATED,
     )
 

@@ -133,7 +133,7 @@ def test_a_node_of_a_disruption_under_way_is_not_a_half_begun_retirement(standin
     claim = claims(standing)[0]
     node = next(each for each in standing.kube.all(kinds.NODES) if each["metadata"]["name"] == claim.node_name)
     node["spec"]["taints"] = [{"key": DISRUPTED, "effect": "NoSchedule"}]
-    record = DisruptionRecord("disrupt-1-0", arn("disrupt-1"), "Underutilized", "saves", (claim.name,))
+    record = DisruptionRecord("disrupt-1-0", arn("disrupt-1"), "Underutilized", message="saves", claims=(claim.name,))
 
     memory(standing, Disruptions).begin(record)
     marked = looked(standing, 1)

@@ -192,7 +192,21 @@ def test_every_setting_of_the_class_reaches_the_template() -> None:
             metadata_options=MetadataOptions("enabled", "enabled", 2, "optional"),
             detailed_monitoring=True,
             associate_public_ip_address=False,
-            block_devices=(BlockDevice("/dev/xvda", 10, "io2", 1000, 250, True, "key", "snap-1", False, 200, True),),
+            block_devices=(
+                BlockDevice(
+                    "/dev/xvda",
+                    10,
+                    "io2",
+                    iops=1000,
+                    throughput=250,
+                    encrypted=True,
+                    kms_key_id="key",
+                    snapshot_id="snap-1",
+                    delete_on_termination=False,
+                    initialization_rate=200,
+                    root=True,
+                ),
+            ),
         )
     )
 

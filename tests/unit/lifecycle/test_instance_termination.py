@@ -11,7 +11,14 @@ from tests.unit.lifecycle.joining_nodes import NOON
 TAGS = {"kubernetes.io/cluster/prod": "owned", "eks:eks-cluster-name": "prod", "karpenter.sh/nodepool": "default"}
 AT = int(NOON.timestamp())
 DRAINED = RetiringClaim(
-    "a", RetirementReason.DELETED, "NodeClaim", "i-a", "node-a", since=AT, launched=AT, stage=RetirementStage.DRAINED
+    "a",
+    RetirementReason.DELETED,
+    kind="NodeClaim",
+    instance="i-a",
+    node="node-a",
+    since=AT,
+    launched=AT,
+    stage=RetirementStage.DRAINED,
 )
 LONG_AGO = replace(DRAINED, launched=AT - 301)
 

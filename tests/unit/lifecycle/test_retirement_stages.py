@@ -58,12 +58,14 @@ def test_pods_without_a_controller_and_pods_that_stay_need_no_other_node(staying
 
 def test_a_node_that_was_closed_for_a_retirement_that_died_is_asked_for_again() -> None:
     def found(**fields: Any) -> list[str]:
-        survey = ClusterSurvey(NOON, nodes=(replace(HOME, taints=(CLOSED,)),), claims=(replace(STANDING, **fields),))
+        survey = ClusterSurvey(
+            now=NOON, nodes=(replace(HOME, taints=(CLOSED,)),), claims=(replace(STANDING, **fields),)
+        )
         return [due.reason for due in HALF_BEGUN.find(survey)]
 
     assert found() == ["empty"]
     assert found(deletion=NOON) == []
-    assert HALF_BEGUN.find(ClusterSurvey(NOON, nodes=(HOME,), claims=(STANDING,))) == []
+    assert HALF_BEGUN.find(ClusterSurvey(now=NOON, nodes=(HOME,), claims=(STANDING,))) == []
 
 
 def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> None:
@@ -90,9 +92,9 @@ def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> 
 
 
 def test_a_retirement_travels_between_states_whole_but_for_a_long_reason() -> None:
-    one = RetiringClaim("a", RetirementReason.SPOT, "NodeClaim", "i-1", "node-1", since=1, launched=2, emptied=3).at(
-        RetirementStage.DRAINED, "x" * 999
-    )
+    one = RetiringClaim(
+        "a", RetirementReason.SPOT, kind="NodeClaim", instance="i-1", node="node-1", since=1, launched=2, emptied=3
+    ).at(RetirementStage.DRAINED, "x" * 999)
 
     assert RetiringClaim.from_json(one.to_json()) == one
     assert len(one.why) == 300

@@ -52,7 +52,7 @@ def survey(
     )
     nodes = (*unhealthy, *(its_node(f"h{number}") for number in range(healthy)))
     claims = tuple(running(each.name.removeprefix("node-")) for each in nodes)
-    return ClusterSurvey(now, nodes=nodes, claims=claims, pools=(pool,))
+    return ClusterSurvey(now=now, nodes=nodes, claims=claims, pools=(pool,))
 
 
 def found(seen: ClusterSurvey) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ WEB = Subject("apps/v1", "ReplicaSet", "web-5f6d", "rs-1", "shop")
 
 
 def news(number: int, reason: str = "NotTriggerScaleUp", owner: Subject | None = WEB) -> Event:
-    pod = Pod("shop", f"web-{number}", f"uid-{number}")
+    pod = Pod("shop", f"web-{number}", uid=f"uid-{number}")
     return Event(
         Subject.pod(pod), reason, "ScaleUp", "No node can be made for it. default: too large", "Warning", owner=owner
     )

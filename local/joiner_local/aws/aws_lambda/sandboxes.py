@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from joiner_local.aws.aws_lambda.runtime_api import Invocation, RuntimeApi, failure
@@ -42,6 +42,7 @@ class FunctionSpec:
     arn: str
     name: str
     version: str
+    _: KW_ONLY
     handler: str
     runtime: str
     timeout: float

@@ -10,7 +10,7 @@ import random
 import string
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from botocore.config import Config
@@ -191,6 +191,7 @@ class ResourceType:
     name: str
     honoured: str
     create: Create
+    _: KW_ONLY
     delete: Delete
     configure: Configure = nothing
     update: Update | None = None

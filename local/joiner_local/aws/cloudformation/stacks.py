@@ -4,7 +4,7 @@ import datetime as dt
 import threading
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from joiner_local.aws.cloudformation.resource_types import ExistingResource
@@ -74,6 +74,7 @@ class CloudFormationStack:
     stack_id: str
     name: str
     status: str
+    _: KW_ONLY
     wish: StackRequest | None = None
     reason: str | None = None
     resources: dict[str, ExistingResource] = field(default_factory=dict)

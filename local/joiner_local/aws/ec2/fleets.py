@@ -8,7 +8,7 @@ other parameters. Source: EC2 API reference (CreateFleet, DescribeFleets, "Ensur
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -73,6 +73,7 @@ class InstantFleet:
     id: str
     fleet_type: str
     create_time: datetime
+    _: KW_ONLY
     client_token: str | None
     target_capacity_specification: Mapping[str, Any]
     launch_template_configs: list[Mapping[str, Any]]

@@ -12,7 +12,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from joiner_local.aws.local_aws import ACCOUNT, REGION
 from joiner_local.aws.step_functions.execution_history import HistoryEvent
@@ -39,6 +39,7 @@ class StateMachine:
     arn: str
     name: str
     definition: str
+    _: KW_ONLY
     role: str
     type: str
     parsed: MachineDefinition
@@ -70,6 +71,7 @@ class StateMachines:
     services: Services
     ship: Ship
     check_role: Callable[[str], None]
+    _: KW_ONLY
     tokens: TaskTokens = field(default_factory=TaskTokens)
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
     watchers: list[Callable[[MachineExecution, HistoryEvent], None]] = field(default_factory=list)

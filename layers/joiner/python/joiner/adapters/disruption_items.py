@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from joiner.adapters.item_attributes import Item, number, text, texts
 
@@ -21,6 +21,7 @@ class DisruptionRecord:
     id: str
     execution: str
     reason: str
+    _: KW_ONLY
     message: str
     claims: tuple[str, ...]
     replacements: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """Instances as EC2 describes them, and the filters and tags of requests for them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH
@@ -14,6 +14,7 @@ class Instance:
     """One instance as DescribeInstances shows it."""
 
     id: str
+    _: KW_ONLY
     instance_type: str
     zone: str
     image: str

@@ -7,7 +7,7 @@ seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and
 import hmac
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Final
 
@@ -116,6 +116,7 @@ class LaunchRecord:
     id: str
     request: str
     token: str
+    _: KW_ONLY
     claims: tuple[str, ...]
     lease_number: int
     execution: str
@@ -154,7 +155,7 @@ class LaunchRecord:
             claims = texts(item, "claims")
         except ValueError:
             claims = ()
-        return cls(str(item["id"]["S"]), "", "", claims, 0, "", unreadable=reason)
+        return cls(str(item["id"]["S"]), "", "", claims=claims, lease_number=0, execution="", unreadable=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +202,7 @@ class Retirement:
     """
 
     claim: str
+    _: KW_ONLY
     owner: str = ""
     attempt: int = 0
     reasons: tuple[str, ...] = ()
@@ -218,9 +220,10 @@ class Retirement:
     def attended(self, now: int) -> bool:
         """Return whether an owner attends to the retirement at `now`.
 
-        >>> Retirement("a", "arn:x", seen_at=100).attended(280), Retirement("a", "arn:x", seen_at=100).attended(281)
+        >>> owned = Retirement("a", owner="arn:x", seen_at=100)
+        >>> owned.attended(280), owned.attended(281)
         (True, False)
-        >>> Retirement("a", "arn:x", seen_at=100, ends_by=120).attended(121)
+        >>> Retirement("a", owner="arn:x", seen_at=100, ends_by=120).attended(121)
         False
         """
         seen = not self.seen_at or now - self.seen_at <= UNSEEN_FOR

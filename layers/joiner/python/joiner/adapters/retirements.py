@@ -62,7 +62,7 @@ class Retirements(DynamoTable):
             return self._read_one(RETIREMENT, item, Retirement.of)
         except UnreadableRecord as unreadable:  # we own it in any case: the condition was true
             log.error("%s; it goes on without what was noted there", unreadable)
-            return Retirement(claim, owner, attempt=1, since=now, seen_at=now, ends_by=ends_by)
+            return Retirement(claim, owner=owner, attempt=1, since=now, seen_at=now, ends_by=ends_by)
 
     def hurry(self, claim: str, reason: str, deadline: int, now: int, *, instance: str = "") -> None:
         """Add a reason, and a deadline (epoch seconds, 0 for none) unless an earlier one exists. The owner reads it at

@@ -6,7 +6,7 @@ of a node with the defaults of AL2023. ``joiner.catalogue.allocatable`` computes
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Final
 
 from joiner import names
@@ -37,6 +37,7 @@ class Offering:
     zone: str
     capacity_type: str
     price_per_hour: float
+    _: KW_ONLY
     available: bool = True
     reservation: str = ""
     count: int | None = None

@@ -1,7 +1,7 @@
 """Nodes and daemon sets: where pods may run, and which pods run on every node."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from joiner import names
@@ -28,6 +28,7 @@ class Node:
     """One node that has joined. ``ready`` is its Ready condition; ``provider_id`` identifies its instance."""
 
     name: str
+    _: KW_ONLY
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()

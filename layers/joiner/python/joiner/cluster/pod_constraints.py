@@ -7,7 +7,7 @@ digest of the bytes is the **class** of the pod.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -175,6 +175,7 @@ class PodConstraints:
     ``shape_key`` is the class without the names of its volume claims: replicas of a stateful set differ only in those.
     """
 
+    _: KW_ONLY
     class_key: str = ""
     shape_key: str = ""
     requests: Resources = field(default_factory=Resources)

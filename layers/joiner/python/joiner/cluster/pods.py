@@ -4,7 +4,7 @@ Sources of *provisionable*: Karpenter, "Scheduling"; Kubernetes, "Pod Lifecycle"
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -34,6 +34,7 @@ class Pod:
 
     namespace: str
     name: str
+    _: KW_ONLY
     uid: str = ""
     resource_version: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)

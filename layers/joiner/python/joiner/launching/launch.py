@@ -6,7 +6,7 @@ returns the same instances.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from joiner.pools import LaunchTemplateVersion
@@ -32,6 +32,7 @@ class Launch:
     id: str
     token: str
     claims: tuple[str, ...]
+    _: KW_ONLY
     claim_kind: str
     pool: str
     capacity_type: str

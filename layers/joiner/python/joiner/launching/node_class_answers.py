@@ -1,7 +1,7 @@
 """What AWS answers to the queries of a node class."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from joiner.launching.block_devices import EbsDefaults
@@ -22,6 +22,7 @@ class NodeClassAnswers:
     subnets: Sequence[Answer] = ()
     security_groups: Sequence[Answer] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
+    _: KW_ONLY
     images: Sequence[Answer] = ()
     profile_roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
     asked_at: str = ""

@@ -7,7 +7,7 @@ read, and IAM cannot limit which. The resolver refuses first, because it can nam
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 ANY_VALUE = "*"
@@ -74,6 +74,7 @@ class NodeClassPolicy:
     node_roles: tuple[str, ...]
     instance_profile: str
     image_owners: tuple[str, ...] = ()
+    _: KW_ONLY
     account: str = ""
     subnets: AllowedResources = AllowedResources()
     security_groups: AllowedResources = AllowedResources()

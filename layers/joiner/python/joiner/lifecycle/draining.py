@@ -9,7 +9,7 @@ deleted early enough to end by itself, and pods that remain after it are left.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from math import ceil
 from typing import Any, Final
@@ -54,6 +54,7 @@ class DrainingPod:
 
     namespace: str
     name: str
+    _: KW_ONLY
     uid: str = ""
     owner_kind: str = ""
     phase: str = "Running"

@@ -8,7 +8,7 @@ starts from the first stage.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -151,6 +151,7 @@ class RetiringClaim:
 
     claim: str
     reason: RetirementReason
+    _: KW_ONLY
     kind: str = ""
     instance: str = ""
     node: str = ""

@@ -5,7 +5,7 @@ A plan is a value. Claims, fleet requests, tables and events are all made from i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from joiner.cluster import Requirements, Resources, Taint
@@ -63,6 +63,7 @@ class PlannedNode:
     for these classes. The price of an offer is that of the whole node: ``costs`` are its parts beside the instance.
     """
 
+    _: KW_ONLY
     name: str
     pool: str
     offer: Offer

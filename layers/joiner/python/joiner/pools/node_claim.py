@@ -6,7 +6,7 @@ Launched, Registered and Initialized. Ready summarizes them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from typing import Literal, Protocol
 
@@ -60,6 +60,7 @@ class NodeClaim:
 
     name: str
     class_ref: NodeClassRef
+    _: KW_ONLY
     kind: ClaimKind = "NodeClaim"
     pool: str = ""
     pool_uid: str = ""

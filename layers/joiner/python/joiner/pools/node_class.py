@@ -1,7 +1,7 @@
 """A node class: the EC2 properties of a pool's nodes. AWSNodeTemplate and the inline provider become the same value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Literal
 
 from joiner.pools.conditions import Conditions
@@ -69,6 +69,7 @@ class BlockDevice:
     device_name: str
     size_gib: int | None = None
     volume_type: str | None = None
+    _: KW_ONLY
     iops: int | None = None
     throughput: int | None = None
     encrypted: bool | None = None
@@ -131,6 +132,7 @@ class NodeClass:
 
     name: str
     kind: ClassKind = "EC2NodeClass"
+    _: KW_ONLY
     subnet_terms: tuple[SubnetTerm, ...] = ()
     security_group_terms: tuple[SecurityGroupTerm, ...] = ()
     image_terms: tuple[ImageTerm, ...] = ()

@@ -4,7 +4,7 @@ A Provisioner becomes the same value.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from joiner import names
@@ -83,6 +83,7 @@ class NodePool:
 
     name: str
     class_ref: NodeClassRef
+    _: KW_ONLY
     kind: PoolKind = "NodePool"
     weight: int = 0
     requirements: Requirements = field(default_factory=Requirements)

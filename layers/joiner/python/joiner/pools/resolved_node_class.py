@@ -5,7 +5,7 @@ continue.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -91,6 +91,7 @@ class ResolvedNodeClass:
 
     name: str
     kind: ClassKind
+    _: KW_ONLY
     ami_family: ImageFamily = "AL2023"
     subnets: tuple[Subnet, ...] = ()
     security_groups: tuple[SecurityGroup, ...] = ()

@@ -1,7 +1,7 @@
 """The survey of the cluster, and the types of its checks."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -31,6 +31,7 @@ class ClusterSurvey:
     (`lifecycle.planning_back_off`).
     """
 
+    _: KW_ONLY
     now: datetime
     pods: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()

@@ -6,7 +6,7 @@ cannot be read becomes a problem that names it; all other manifests are used.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -74,6 +74,7 @@ class Snapshot:
     ``closed_pools`` are pools that a plan may not use, by key, each with the reason; only plans without a cluster have
     them, because in a cluster the node classes decide."""
 
+    _: KW_ONLY
     pods: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()
     daemon_sets: tuple[DaemonSet, ...] = ()

@@ -20,7 +20,8 @@ def most_on_a_node(group: PodGroup, share: float) -> int:
     """Return how many of the group's pods one node may hold, at least one; running pods of the group count.
 
     >>> from joiner.cluster import Pod
-    >>> group = PodGroup(0, Pod("default", "web-1").constraints, "default", {}, pods=(Pod("default", "web-1"),) * 9)
+    >>> pod = Pod("default", "web-1")
+    >>> group = PodGroup(0, pod.constraints, "default", labels={}, pods=(pod,) * 9)
     >>> most_on_a_node(group, 0.25), most_on_a_node(group, 0.01)
     (2, 1)
     """

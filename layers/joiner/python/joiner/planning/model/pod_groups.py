@@ -5,7 +5,7 @@ volume, are one group if their volumes may be in the same domains.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 
 from joiner.cluster import DaemonSet, Pod, PodAffinityTerm, PodConstraints, Requirements, Volumes
@@ -33,6 +33,7 @@ class PodGroup:
     index: int
     constraints: PodConstraints
     namespace: str
+    _: KW_ONLY
     labels: Mapping[str, str]
     pods: tuple[Pod, ...] = ()
     where: tuple[Requirements, ...] = ()
@@ -133,7 +134,12 @@ def group_pods(
         vector = _vector(daemon.constraints, NO_VOLUME_CONSTRAINTS, resources)
         found.append(
             PodGroup(
-                len(found), daemon.constraints, daemon.namespace, daemon.labels, vector=vector, needs=_needs(vector)
+                len(found),
+                daemon.constraints,
+                daemon.namespace,
+                labels=daemon.labels,
+                vector=vector,
+                needs=_needs(vector),
             )
         )
         daemons.append((daemon, found[-1]))

@@ -1,6 +1,6 @@
 """The solution of the linear program, and what it may be given besides the problem."""
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ class Relaxation:
     value: float
     worth: Floats
     offers: Whole
+    _: KW_ONLY
     nodes: Floats
     item: Whole
     at: Whole

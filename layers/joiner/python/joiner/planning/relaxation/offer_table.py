@@ -4,7 +4,7 @@ Results that depend only on a pool's offers are computed once and reused by late
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 import numpy as np
@@ -64,6 +64,7 @@ class OfferTable:
     sections: tuple[tuple[PoolOffers, PoolVariant], ...]
     starts: Whole
     free: Floats
+    _: KW_ONLY
     price: Floats
     limits: Floats
     tier: Whole

@@ -6,7 +6,7 @@ cannot express are checked by the exact placement, which decides about every pod
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import numpy as np
 
@@ -46,6 +46,7 @@ class PackingProblem:
     need: Floats
     demand: Whole
     free: Floats
+    _: KW_ONLY
     price: Floats
     open: Marks
     asks: Marks

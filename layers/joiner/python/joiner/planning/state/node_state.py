@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from joiner import names
 from joiner.cluster import HostPort, Taint
@@ -22,6 +22,7 @@ class NodeState:
     name: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
+    _: KW_ONLY
     free: list[int]
     node_name: str = ""
     claim_name: str = ""

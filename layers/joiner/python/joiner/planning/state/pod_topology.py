@@ -10,7 +10,7 @@ Pods to Nodes". Where these pages do not specify a case, the scheduler's plugins
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Protocol
 
 from joiner import names
@@ -108,6 +108,7 @@ class GroupRules:
     spreads: list[SpreadRule] = field(default_factory=list)
     affinity: list[DomainCounts] = field(default_factory=list)
     selected_groups: list[PodGroup] = field(default_factory=list)
+    _: KW_ONLY
     selects_itself: bool = False
     away: list[DomainCounts] = field(default_factory=list)
     unwanted: list[DomainCounts] = field(default_factory=list)
