@@ -62,10 +62,11 @@ def test_a_node_that_a_disruption_launched_is_left_alone_for_half_an_hour() -> N
     assert drawn(proposal_beside(young(29, "up-20261121T113100"))) == removed
 
 
-def test_a_pool_may_ask_for_more_than_half_an_hour_and_not_for_less() -> None:
+def test_a_pool_may_ask_for_another_age_of_all_of_its_nodes() -> None:
     longer = [pool({"joiner.dev/consolidation-least-node-age": "1h"})]
     shorter = [pool({"joiner.dev/consolidation-least-node-age": "1m"})]
 
     assert drawn(proposal_beside(young(59, "disrupt-20261121T110100-sweep"), nodepools=longer)) == []
-    assert drawn(proposal_beside(young(29, "disrupt-20261121T113100-sweep"), nodepools=shorter)) == []
-    assert drawn(proposal_beside(young(2, "up-20261121T115800"), nodepools=shorter)) != []
+    assert drawn(proposal_beside(young(59, "up-20261121T110100"), nodepools=longer)) == []
+    assert drawn(proposal_beside(young(1, "disrupt-20261121T115900-sweep"), nodepools=shorter)) != []
+    assert drawn(proposal_beside(young(0, "disrupt-20261121T120000-sweep"), nodepools=shorter)) == []

@@ -2,7 +2,7 @@
 
 A node that DISRUPT has launched is the result of a proposal. The next proposals, which are made while the pods of the
 wave still move, would rank it among the other nodes again, and could replace it a minute after its launch. So it is
-left alone for half an hour, unless it becomes empty. Pools may ask for a greater age.
+left alone for half an hour, unless it becomes empty. A pool may set the least age of all of its nodes instead.
 """
 
 from datetime import datetime, timedelta
@@ -20,7 +20,8 @@ def is_old_enough(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
     """Return whether the node of this claim may be consolidated at its age."""
     if claim.created is None:
         return True
-    least = timedelta(seconds=pool.disruption.limits.least_node_age)
-    if claim.annotations.get(names.EXECUTION, "").startswith(DISRUPT_EXECUTIONS):
-        least = max(least, LEAST_AGE_OF_REPLACEMENTS)
-    return now - claim.created >= least
+    least = pool.disruption.limits.least_node_age
+    if least is not None:
+        return now - claim.created >= timedelta(seconds=least)
+    launched = claim.annotations.get(names.EXECUTION, "").startswith(DISRUPT_EXECUTIONS)
+    return not launched or now - claim.created >= LEAST_AGE_OF_REPLACEMENTS

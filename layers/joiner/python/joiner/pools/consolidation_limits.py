@@ -8,9 +8,10 @@ class ConsolidationLimits:
     """The limits of one pool; the defaults limit nothing that Karpenter does not limit.
 
     ``least_saving_per_hour`` ($/h) and ``least_saving_percent`` (of the price of the removed nodes) must be saved by
-    each action. ``least_node_age`` (s) counts from the creation of the claim. ``evictions_per_day`` limits the
-    pods that consolidation moves in 24 hours. ``workload_cool_down`` (s) is the time in which a workload whose pod was
-    moved is not moved again. ``spot_to_spot`` allows a spot node as the replacement of spot nodes;
+    each action. ``least_node_age`` (s) counts from the creation of the claim; None for the default
+    (``disruption.least_node_age``). ``evictions_per_day`` limits the pods that consolidation moves in 24 hours.
+    ``workload_cool_down`` (s) is the time in which a workload whose pod was moved is not moved again. ``spot_to_spot``
+    allows a spot node as the replacement of spot nodes;
     ``spot_to_spot_least_types`` is the number of cheaper types among which the fleet must be able to choose if one
     node is replaced. Empty nodes are removed without regard to the limits.
 
@@ -19,7 +20,7 @@ class ConsolidationLimits:
 
     least_saving_per_hour: float = 0.0
     least_saving_percent: float = 0.0
-    least_node_age: int = 0
+    least_node_age: int | None = None
     evictions_per_day: int | None = None
     workload_cool_down: int = 0
     spot_to_spot: bool = False
