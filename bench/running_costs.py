@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ups, downs, recurring = [], [], Recurring(sweep, warm_up=warm_up)
         counts = sorted(set(options.nodes))
         for count in counts:
-            up = counter.of(partial(counter.scale, count))
+            up = counter.of(partial(counter.scale_up, count))
             time.sleep(EMPTY_SECONDS)
             settling, disruption = counter.settle(sweep)
             ups.append(up + settling)
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 detection = counter.of(counter.detect_drift) + sweep * -1
                 recurring = Recurring(sweep, detection, disruption, warm_up)
             swept = len(counter.sweeps())
-            down = counter.of(counter.vanish)
+            down = counter.of(counter.scale_down)
             ended = len(counter.sweeps())
             settling, _ = counter.settle(sweep)
             downs.append(down + settling + sweep * (swept - ended))  # these sweeps would have run in any case

@@ -93,13 +93,13 @@ class Counter:
 
     # what is counted
 
-    def scale(self, replicas: int) -> None:
+    def scale_up(self, replicas: int) -> None:
         """Scale up, and wait until all pods run and every execution has ended."""
         self.deployed.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": replicas}})
         until(lambda: self._running() == replicas, what=f"{replicas} running pods", limit=300)
         self._rest()
 
-    def vanish(self) -> None:
+    def scale_down(self) -> None:
         """Scale down, and wait until no instance is left and every execution has ended; the sweep is started until it
         finds nothing to do."""
         self.deployed.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": 0}})

@@ -114,7 +114,7 @@ class ClusterStack(Stack):
         return [each for each in self._functions_of_the_machines() if each.configuration.groups]
 
     def _create_access_entries(self) -> FunctionAccessEntries | None:
-        """Return the access entries; none for a cluster that knows roles by aws-auth only."""
+        """Return the access entries; none for a cluster that reads roles from aws-auth only."""
         if self.settings.uses_aws_auth:
             return None
         entries = FunctionAccessEntries(

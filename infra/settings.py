@@ -282,7 +282,7 @@ class Settings:
 
     @property
     def uses_aws_auth(self) -> bool:
-        """Whether the cluster knows IAM roles by the ConfigMap aws-auth only."""
+        """Whether the cluster reads IAM roles from the ConfigMap aws-auth only."""
         return self.authentication_mode == "CONFIG_MAP"
 
 

@@ -28,7 +28,7 @@ NEEDS = "eks:DescribeCluster on the cluster"
 
 
 def admit_installer_command(cluster: Cluster, region: Region = None) -> None:
-    """Let Joiner's installer into a cluster that knows IAM roles by aws-auth only.
+    """Give Joiner's installer access to a cluster that reads IAM roles from aws-auth only.
 
     Needed once, before the first deployment with `authenticationMode: CONFIG_MAP`. The role may not exist yet. The
     caller must be an administrator of the cluster. Exit code 0: the installer is admitted. 1: it is not.

@@ -207,7 +207,7 @@ class PodEviction:
         why = "; ".join([*plan.blockers, *blockers, *rollouts.awaited][:3]) or f"{len(plan.waiting)} pods leave"
         if plan.blockers or blockers:
             events += retirement_events.report_blocked_drain(one, claim, [*plan.blockers, *blockers])
-        self._tell(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
+        self._write_status(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
         logger.info("drains", node=one.node, nodeclaim=one.claim, waiting=len(plan.waiting), asked=asked, why=why)
         next_at = min(filter(None, (plan.next_at, rollouts.next_at)), default=None)
         here = {pod.uid[:MARK] for pod in plan.waiting}
@@ -243,13 +243,13 @@ class PodEviction:
         volumes = list_awaited_volumes(self._kube, one.node, pods) if in_time else []
         since = _emptied(one, claim, now)
         if volumes and (claim is not None or now - since < VOLUMES_AWAITED):
-            self._tell(claim, as_detaching(claim, volumes, at=now) if claim else None)
+            self._write_status(claim, as_detaching(claim, volumes, at=now) if claim else None)
             why = f"volumes are detached: {', '.join(volumes[:3])}"
             ends = [*([since + VOLUMES_AWAITED] if claim is None else []), *([until] if until else [])]
             waiting = replace(one.at(RetirementStage.DRAINING, why), emptied=int(since.timestamp()))
             events = tuple(retirement_events.report_detaching(one, claim, volumes))
             return DrainRound(waiting, next_at=min(ends, default=None), events=events)
-        self._tell(claim, as_terminating(claim, in_time=not volumes and in_time, at=now) if claim else None)
+        self._write_status(claim, as_terminating(claim, in_time=not volumes and in_time, at=now) if claim else None)
         logger.info("is drained", node=one.node, nodeclaim=one.claim, volumes=volumes)
         return DrainRound(
             one.at(RetirementStage.DRAINED), events=tuple(retirement_events.report_terminating(one, claim))
@@ -284,7 +284,7 @@ class PodEviction:
         pod = order.pod
         delete_pod(self._kube, pod.namespace, pod.name, uid=pod.uid, grace=order.grace)
 
-    def _tell(self, claim: NodeClaim | None, after: NodeClaim | None) -> None:
+    def _write_status(self, claim: NodeClaim | None, after: NodeClaim | None) -> None:
         """Write the claim's status if it changed. A drain does not wait for a status."""
         if claim is None or after is None or write_claim_status(claim) == write_claim_status(after):
             return

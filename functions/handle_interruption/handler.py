@@ -303,7 +303,7 @@ def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Handle a batch of the interruption queue."""
-    desk = InterruptionQueue(
+    queue = InterruptionQueue(
         InterruptionRecords(
             environment.ledger(),
             environment.retirements(),
@@ -315,5 +315,5 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         environment.pause(),
         InterruptionMachines(scale_up=environment.setting("SCALE_UP_ARN"), retire=environment.setting("RETIRE_ARN")),
     )
-    again = desk.handle(list(event["Records"]), environment.now)
+    again = queue.handle(list(event["Records"]), environment.now)
     return {"batchItemFailures": [{"itemIdentifier": message} for message in again]}

@@ -153,7 +153,7 @@ class NodeMarking:
                 KubeError,
                 workers=NODES_AT_ONCE,
             )
-            why = self._landed(action, [node.name for _, node in pairs])
+            why = self._find_unplaced_pod(action, [node.name for _, node in pairs])
             if not why:
                 call_all(
                     [as_disrupted(claim, action.reason, action.message, at=now) for claim, _ in pairs],
@@ -168,7 +168,7 @@ class NodeMarking:
         self._disruptions.end(record.id)
         return why
 
-    def _landed(self, action: DisruptionAction, names: Sequence[str]) -> str:
+    def _find_unplaced_pod(self, action: DisruptionAction, names: Sequence[str]) -> str:
         """Return which pod has no place in the plan because it was bound to a node before the taint."""
         listed = list_pods_on(self._kube, names).items()
         found = (find_unplaced_pod(name, manifests, action.moves) for name, manifests in listed)

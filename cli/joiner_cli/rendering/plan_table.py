@@ -16,7 +16,7 @@ PART_NAMES: Final = {
     "volumes": "for volumes",
     "address": "for public addresses",
     "running": "for the running of nodes",
-    "interruptions": "for interruptions of spot nodes, which nobody bills",
+    "interruptions": "for interruptions of spot nodes, which are not billed",
 }
 
 

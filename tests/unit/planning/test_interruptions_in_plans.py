@@ -66,7 +66,7 @@ def test_a_type_that_is_interrupted_seldom_keeps_its_advantage_and_the_plan_name
     assert found.to_json()["priceParts"]["interruptions"] == 0.001
     assert Plan.from_json(found.to_json()).nodes[0].costs == NodeCosts(interruptions=0.001)
     assert describe_parts(found) == [
-        "Of this: $0.0315 for instances, $0.0010 for interruptions of spot nodes, which nobody bills."
+        "Of this: $0.0315 for instances, $0.0010 for interruptions of spot nodes, which are not billed."
     ]
 
 

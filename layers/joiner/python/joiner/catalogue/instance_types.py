@@ -17,8 +17,8 @@ from joiner.cluster.resources import MEMORY
 
 COMMITMENTS: Final = "commitments"
 LEAST_SHARE_OF_MEMORY: Final = 0.5
-"""The share of its estimated memory that a node has at least: a kubelet writes what it likes into its own Node, and a
-wrong number must not keep all pods from a type."""
+"""The share of its estimated memory that a node has at least: a kubelet may write any number into its own Node, and a
+wrong one must not keep all pods from a type."""
 
 INSTANCE_MEMORY: Final = "karpenter.k8s.aws/instance-memory"
 

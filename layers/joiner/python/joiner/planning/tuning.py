@@ -105,8 +105,8 @@ MOST_EMPTIED_NODES: Final = 2
 REPAIR_STEPS: Final = 300.0
 """The maximum effort of placing pending pods, in steps, beyond that of the search."""
 MOST_EXCHANGED_PODS: Final = 100
-"""Up to this number of pods that some node could hold, placed pods give way to pending ones. Of more pods, a trial
-changes too small a part of the plan to be worth its time."""
+"""Up to this number of pods that some node could hold, placed pods leave their nodes for pending ones. Of more pods, a
+trial changes too small a part of the plan to be worth its time."""
 EXCHANGE_STEPS: Final = 300.0
 """The maximum effort of exchanges of placed pods for pending pods, in steps, beyond that of the search."""
 EXCHANGE_PATIENCE: Final = 600

@@ -4,7 +4,7 @@ Nodes are sized, and pods chosen, while it is not yet known which pods can be pl
 small for a pod that must be beside others, or have the pods that leave out more pods than others would. Of a few pods,
 every better subset is tried, the best first. Of more pods, nodes are made larger, pods that belong together move to a
 node for all of them, and nodes with few pods are emptied and filled again together with the pending pods. Then placed
-pods give way to pending ones (``pod_exchange``).
+pods leave their nodes for pending ones (``pod_exchange``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,9 @@
-"""Place more pods by exchange: a few pods of the plan give way, and pods are placed again in another order.
+"""Place more pods by exchange: a few pods of the plan leave their nodes, and pods are placed again in
+another order.
 
-Two pending pods may have a place if one placed pod gives way, and a group that keeps others out may have a place in
-another domain. Each trial takes some pods off their nodes (a group, the pods of some nodes, or those of a domain), with
-the pods that may not stay without them, and places pending pods one by one. A trial that leaves more pods, higher
+Two pending pods may have a place if one placed pod leaves its node, and a group that keeps others out may have a place
+in another domain. Each trial takes some pods off their nodes (a group, the pods of some nodes, or those of a domain),
+with the pods that may not stay without them, and places pending pods one by one. A trial that leaves more pods, higher
 priorities first, is reversed; any other becomes the plan from which the next trial starts. New nodes are opened at
 their largest size, and become as small as their pods allow at the end.
 
