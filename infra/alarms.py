@@ -65,6 +65,8 @@ class Alarms(Construct):
         self._watch_executions(sources)
         self._watch_sweeps(sources.sweep, settings.sweep.every_minutes)
         self._watch_catalogue(sources.catalogue)
+        if settings.prices.file:
+            self._watch_price_file(settings.cluster, settings.prices.maximum_age_days)
         if settings.commitments.from_account:
             self._watch_commitments(settings.cluster)
         self._watch_scheduled_functions(sources)
@@ -132,6 +134,16 @@ class Alarms(Construct):
             "The catalogue was not refreshed for three hours: plans use old prices, and lack new instance types. Read "
             "the log of refresh_catalogue. If it has no new lines, check that its schedule is enabled and may invoke "
             "it.",
+        )
+
+    def _watch_price_file(self, cluster: str, days: int) -> None:
+        self._alarm_from(
+            "PricesAreOld",
+            _function_metric("PriceTableAgeDays", cluster, Duration.hours(1)),
+            days,
+            3,
+            f"The price file of the settings was published {days} days ago or earlier: plans use old prices, and no "
+            "instance types that came later. Write a newer file, with its day in `published`, and deploy.",
         )
 
     def _watch_commitments(self, cluster: str) -> None:

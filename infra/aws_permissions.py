@@ -271,7 +271,7 @@ def allow_reading_prices(settings: Settings) -> list[iam.PolicyStatement]:
     """Allow reading instance types, their offerings and their prices, and, if the settings ask for it, the commitments
     of the account. The price list and the API of savings plans have one region and no resources to name."""
     described = ["InstanceTypeOfferings", "InstanceTypes", "SpotPriceHistory"]
-    elsewhere = ["pricing:GetProducts"]
+    elsewhere = [] if settings.prices.file else ["pricing:GetProducts"]
     if settings.commitments.from_account:
         described += ["Instances", "ReservedInstances"]
         elsewhere += ["savingsplans:DescribeSavingsPlans", "savingsplans:DescribeSavingsPlanRates"]
@@ -279,7 +279,7 @@ def allow_reading_prices(settings: Settings) -> list[iam.PolicyStatement]:
     if settings.planning.spot_placement_scores:
         described.append("AvailabilityZones")
         scores.append(_allow(["ec2:GetSpotPlacementScores"], ["*"], _in_region(settings)))
-    return [allow_describing(settings, *described), *scores, _allow(elsewhere, ["*"])]
+    return [allow_describing(settings, *described), *scores, *([_allow(elsewhere, ["*"])] if elsewhere else [])]
 
 
 def allow_describing(settings: Settings, *what: str) -> iam.PolicyStatement:

@@ -7,7 +7,7 @@ together.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
@@ -15,6 +15,7 @@ from typing import Annotated, Final, Literal
 from infra.commitment_settings import NO_COMMITMENTS, CommitmentSettings, check_commitments
 from infra.node_class_settings import NodeClassSettings
 from infra.planning_settings import DEFAULT_PLANNING, PlanningSettings, check_default_spreads
+from infra.price_settings import NO_PRICE_FILE, PriceSettings, check_price_file
 from infra.settings_reader import (
     NotEmpty,
     NumberRange,
@@ -244,6 +245,8 @@ class Settings:
     planning: PlanningSettings = DEFAULT_PLANNING
     commitments: CommitmentSettings = NO_COMMITMENTS
     """Reserved instances and savings plans of the account."""
+    prices: PriceSettings = NO_PRICE_FILE
+    """Where on-demand prices come from."""
     image_owners: Annotated[
         tuple[str, ...],
         TextPattern(
@@ -296,6 +299,9 @@ def load_settings(path: Path) -> Settings:
         mistakes += _check_installer_role_name(settings)
     if "commitments" not in wrong:
         mistakes += check_commitments(settings.commitments)
+    price_file = settings.prices.path(path)
+    if price_file and not wrong & {"prices", "region"}:
+        mistakes += check_price_file(price_file, settings.region)
     if "planning" not in wrong:
         mistakes += check_default_spreads(settings.planning)
     if "sweep" not in wrong:
@@ -306,7 +312,9 @@ def load_settings(path: Path) -> Settings:
         mistakes += _find_empty_limits(settings)
     if mistakes:
         raise settings_error(path, mistakes)
-    return settings
+    if price_file is None:
+        return settings
+    return replace(settings, prices=replace(settings.prices, file=str(price_file.resolve())))
 
 
 def _check_node_role_name(settings: Settings) -> list[SettingsMistake]:

@@ -3,8 +3,9 @@
 The planner reads this one document. It is written whole or not at all: if something cannot be read, the previous
 catalogue stays and the error is reported. A type without a price is left out and counted.
 
-Two prices have a substitute. On-demand prices are those of a packaged table with their date where the partition has no
-Price List API, and where that API has never answered. A spot price is the on-demand price until EC2 returns the first
+Two prices have a substitute. On-demand prices are those of the price file of the settings, if they name one. Without
+it, they are those of a packaged table with their date where the partition has no Price List API, and where that API has
+never answered. A spot price is the on-demand price until EC2 returns the first
 one; later an empty answer keeps the last prices.
 
 If the settings ask for it, the commitments of the account are read, too (`account_commitments`). A call for them that
@@ -28,6 +29,7 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.instance_prices import on_demand_prices, price_list_region, spot_prices
 from joiner.adapters.interruption_records import InterruptionWarnings
 from joiner.adapters.placement_score_queries import read_placement_scores
+from joiner.adapters.price_files import read_price_file
 from joiner.adapters.store import Store
 from joiner.catalogue import (
     CapacityEstimate,
@@ -41,6 +43,7 @@ from joiner.catalogue.interruption_history import SpotHours, SpotPlace, interrup
 from joiner.catalogue.observed_memory import valid_memory
 from joiner.catalogue.placement_scores import choose_families, expect_warnings
 from joiner.catalogue.price_lists import PriceLists, choose_spot_prices, find_zone_prices
+from joiner.catalogue.published_prices import PublishedPrices
 from joiner.catalogue.reserved_instances_and_savings_plans import (
     NOTHING_OWNED,
     DeclaredCommitments,
@@ -99,6 +102,7 @@ class CatalogueRefresh:
         commitments: DeclaredCommitments = NO_COMMITMENTS,
         account: AccountReader | None = None,
         interruptions: InterruptionPrices | None = None,
+        table: PublishedPrices | None = None,
     ) -> None:
         self._ec2 = ec2
         self._client = ec2_client
@@ -109,6 +113,7 @@ class CatalogueRefresh:
         self._commitments = commitments
         self._account = account
         self._interruptions = interruptions
+        self._table = table or load_published_prices(region)
 
     def run(self, now: datetime) -> dict[str, Any]:
         """Write the catalogue; return its ``{"types", "offerings", "withoutPrice", "commitments"}``, the sources of the
@@ -167,7 +172,7 @@ class CatalogueRefresh:
 
     def _on_demand(self, former: Catalogue | None, locations: Collection[str]) -> tuple[PriceLists, str]:
         """Return the on-demand prices of the region (key "") and of the groups of Local Zones, and their source."""
-        table = load_published_prices(self._region)
+        table = self._table
         if self._pricing is not None:
             try:
                 elsewhere = {each: on_demand_prices(self._pricing, each) for each in sorted(locations)}
@@ -178,7 +183,8 @@ class CatalogueRefresh:
                 logger.exception("the Price List API did not answer: the first catalogue has published prices")
         if table is None:
             raise NoPrices(
-                f"{self._region} has no Price List API, and no prices of it are packaged: Joiner cannot plan in it"
+                f"{self._region} has no Price List API, and no prices of it are packaged: Joiner cannot plan in it. "
+                "Write a price file, name it under prices.file in clusters/NAME.yaml, and deploy"
             )
         return {"": table.prices}, f"published on {table.published}"
 
@@ -202,7 +208,9 @@ class CatalogueRefresh:
 def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Handle one invocation of the function."""
     region, client = environment.region(), environment.client("ec2")
-    endpoint = price_list_region(region)
+    place = environment.json_setting("JOINER_PRICE_FILE")
+    table = read_price_file(environment.client("s3"), place["bucket"], place["key"]) if place else None
+    endpoint = None if table else price_list_region(region)
     pricing = environment.client("pricing", endpoint) if endpoint else None
     estimate = CapacityEstimate(
         float(environment.setting("JOINER_MEMORY_OVERHEAD_PERCENT")) / 100,
@@ -224,8 +232,11 @@ def handler(_event: Mapping[str, Any], _context: object) -> dict[str, Any]:
         interruptions=InterruptionPrices(environment.interruption_records(), lost_hours, scored)
         if lost_hours
         else None,
+        table=table,
     )
-    answer = refresh.run(environment.now())
-    metrics.publish(cluster, {"CommitmentsNotRead": len(answer["commitmentsNotRead"])})
+    now = environment.now()
+    answer = refresh.run(now)
+    age = table.age_days(now.date()) if table else 0
+    metrics.publish(cluster, {"CommitmentsNotRead": len(answer["commitmentsNotRead"]), "PriceTableAgeDays": age})
     logger.info("refreshed the catalogue", **answer)
     return answer

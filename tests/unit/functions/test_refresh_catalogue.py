@@ -15,6 +15,7 @@ from joiner.adapters.store import Store
 from joiner.catalogue import CapacityEstimate, Offering, load_published_prices
 from joiner.catalogue.commitments import Commitment
 from joiner.catalogue.observed_memory import ObservedMemory
+from joiner.catalogue.published_prices import PublishedPrices
 from joiner.catalogue.reserved_instances_and_savings_plans import commitments_of_settings
 from joiner.cluster.resources import MEMORY, PODS
 from tests.unit.functions.simulated_cluster import SimulatedCluster
@@ -110,6 +111,18 @@ def test_a_region_of_govcloud_has_the_published_prices_and_names_their_date(stor
     assert offerings(store) == [
         Offering("us-gov-west-1a", "on-demand", price),
         Offering("us-gov-west-1a", "spot", 0.05),
+    ]
+
+
+def test_the_price_file_of_the_settings_stands_for_the_price_list(store: Store) -> None:
+    region = FakeRegion("us-iso-east-1a")
+
+    answer = refresh(store, region, price_list=False, table=PublishedPrices("2026-07-20", {"m5.large": 0.15}))
+
+    assert (answer["onDemandPrices"], answer["spotPrices"]) == ("published on 2026-07-20", "on-demand prices")
+    assert offerings(store) == [
+        Offering("us-iso-east-1a", "on-demand", 0.15),
+        Offering("us-iso-east-1a", "spot", 0.15),
     ]
 
 

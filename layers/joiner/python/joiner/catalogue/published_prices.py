@@ -1,12 +1,14 @@
 """On-demand prices as AWS published them on a date, for regions whose partition has no Price List API.
 
 ``published_prices.json`` has the Linux prices of two regions of GovCloud, and of cn-north-1, whose Price List API may
-be unreachable ($/h, in China CNY/h). The isolated regions of AWS publish no prices.
+be unreachable ($/h, in China CNY/h). The isolated regions of AWS publish no prices:
+there the settings name a file (`prices.file`).
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from importlib.resources import files
 
@@ -17,6 +19,14 @@ class PublishedPrices:
 
     published: str
     prices: Mapping[str, float]
+
+    def age_days(self, today: date) -> int:
+        """Return the days since the publication.
+
+        >>> PublishedPrices("2026-07-20", {}).age_days(date(2026, 8, 1))
+        12
+        """
+        return (today - date.fromisoformat(self.published)).days
 
 
 @cache
