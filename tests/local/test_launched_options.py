@@ -16,6 +16,7 @@ from joiner.catalogue.instance_features import EFA
 from joiner.cluster import Requirements, Resources
 from joiner.launching import ClaimToLaunch, LaunchOffering, group_launches
 from joiner.launching.launch_template_comparison import compare_launch_templates
+from joiner.names import PLACEMENT_PARTITION
 from joiner.pools import (
     BlockDevice,
     Image,
@@ -64,7 +65,13 @@ class OptionLauncher:
         self.pad = LaunchPad(self.ec2, aws.client("ssm"), network, "")
 
     def instance(
-        self, node_class: NodeClass, instance_type: str, group: PlacementGroup | None = None, *, efa: int = 0
+        self,
+        node_class: NodeClass,
+        instance_type: str,
+        group: PlacementGroup | None = None,
+        *,
+        efa: int = 0,
+        pool: NodePool = POOL,
     ) -> dict[str, Any]:
         image = Image(self.pad.image(), "amd64", Requirements())
         resolved = ResolvedNodeClass(
@@ -77,9 +84,9 @@ class OptionLauncher:
             placement_group=group,
         )
         template = NodeClaimTemplate(requests=Resources({"cpu": 1000, EFA: efa}).without_zeros())
-        claim = build_node_claim(POOL, template, suffix="x", lease=1, execution="up-1")
+        claim = build_node_claim(pool, template, suffix="x", lease=1, execution="up-1")
         offer = LaunchOffering(1.0, instance_type, ZONE)
-        wanted = ClaimToLaunch(claim, POOL, node_class, resolved, "on-demand", (offer,))
+        wanted = ClaimToLaunch(claim, pool, node_class, resolved, "on-demand", (offer,))
         (launch,), refused = group_launches([wanted], self.catalogue, CLUSTER, execution=self.aws.fresh("up"))
         assert refused == ()
         for each in launch.templates:
@@ -178,6 +185,17 @@ def test_a_node_runs_in_the_placement_group_of_its_class(launcher: OptionLaunche
 
     assert [(place["GroupName"], place["GroupId"]) for place in places] == [(name, made["GroupId"])] * 3
     assert sorted(place["PartitionNumber"] for place in places) == [1, 2, 3]
+
+
+def test_a_node_runs_in_the_partition_that_its_pool_requires(launcher: OptionLauncher) -> None:
+    name = launcher.aws.fresh("group")
+    made = launcher.ec2.create_placement_group(GroupName=name, Strategy="partition", PartitionCount=3)["PlacementGroup"]
+    group = PlacementGroup(made["GroupId"], name, made["Strategy"], made["PartitionCount"])
+    pool = replace(POOL, requirements=Requirements.from_labels({PLACEMENT_PARTITION: "3"}))
+
+    places = [launcher.instance(PLAIN, "m5.large", group, pool=pool)["Placement"] for _ in range(2)]
+
+    assert [place["PartitionNumber"] for place in places] == [3, 3]
 
 
 def test_a_placement_group_is_found_by_name_and_by_id_with_the_zones_of_its_instances(

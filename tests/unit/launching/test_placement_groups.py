@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from joiner.cluster import Requirements
 from joiner.launching import Launch
 from joiner.pools.conditions import Conditions
 from joiner.pools.node_class import PlacementGroupTerm
@@ -80,3 +81,32 @@ def test_the_launch_template_names_the_group() -> None:
     (launch,) = launches(wanted("x", resolved=resolved(SELECTING, placement_groups=[group("spread")])))
 
     assert launch.templates[0].data["Placement"] == {"GroupId": "pg-1"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "partition"),
+    [
+        ("In", ["2"], 2),
+        ("In", ["3", "2"], 2),
+        ("NotIn", ["1"], 2),
+        ("Exists", [], 1),
+        ("In", ["9"], 0),
+        ("DoesNotExist", [], 0),
+        ("", [], 0),
+    ],
+)
+def test_a_pools_requirement_decides_the_partition_of_its_nodes(
+    operator: str, values: list[str], partition: int
+) -> None:
+    key = "karpenter.k8s.aws/placement-group-partition"
+    required = [{"key": key, "operator": operator, "values": values}] if operator else []
+    found = resolved(SELECTING, placement_groups=[{**group("partition"), "PartitionCount": 3}])
+    one = wanted("x", resolved=found)
+    pool = replace(one.pool, requirements=Requirements.from_kube(required))
+
+    (launch,) = launches(replace(one, pool=pool))
+
+    chosen = {"PartitionNumber": partition} if partition else {}
+    assert launch.templates[0].data["Placement"] == {"GroupId": "pg-1", **chosen}
+    assert launch.labels.get(key, "") == (str(partition) if partition else "")
+    assert ResolvedNodeClass.from_json(found.to_json()) == found

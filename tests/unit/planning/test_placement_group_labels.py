@@ -1,6 +1,7 @@
 """Pods that select the placement group of nodes by its label."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -53,3 +54,45 @@ def test_a_shortage_in_a_placement_group_concerns_only_classes_in_it(
     found = plan(snapshot, Catalogue.from_json(CATALOGUE), short, classes=classes)
 
     assert (len(found.nodes), len(found.pending)) == (nodes, 1 - nodes)
+
+
+RACKS = PlacementGroup("pg-1", "racks", "partition", 3)
+
+
+def partition_pool(number: int) -> dict[str, Any]:
+    """Return a pool whose nodes are in one partition."""
+    required = {"key": names.PLACEMENT_PARTITION, "operator": "In", "values": [str(number)]}
+    return node_pool(f"rack-{number}", requirements=[required])
+
+
+def partitions_of(found: Plan) -> list[str]:
+    return sorted(each.labels.get(names.PLACEMENT_PARTITION, "") for each in found.nodes)
+
+
+def test_a_pod_that_selects_a_partition_gets_a_node_of_the_pool_of_that_partition() -> None:
+    lists = cluster(pods(1, nodeSelector={names.PLACEMENT_PARTITION: "2"}), partition_pool(1), partition_pool(2))
+    classes = {key: replace(one, placement_group=RACKS) for key, one in CLASSES.items()}
+
+    found = plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)
+    outside = plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=CLASSES)
+
+    assert [(each.pool, each.labels[names.PLACEMENT_PARTITION]) for each in found.nodes] == [("NodePool/rack-2", "2")]
+    assert (len(outside.nodes), len(outside.pending)) == (0, 1), "the class has no placement group"
+
+
+def test_pods_are_spread_over_partitions_by_a_pool_for_each() -> None:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": names.PLACEMENT_PARTITION,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "store"}},
+    }
+    stores = pods(3, topologySpreadConstraints=[spread])
+    for each in stores:
+        each["metadata"]["labels"] = {"app": "store"}
+    lists = cluster(stores, *map(partition_pool, (1, 2, 3)))
+    classes = {key: replace(one, placement_group=RACKS) for key, one in CLASSES.items()}
+
+    found = plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)
+
+    assert (partitions_of(found), found.pending) == (["1", "2", "3"], ())

@@ -32,6 +32,7 @@ INSTANCE_PREFIX: Final = "karpenter.k8s.aws/instance-"
 TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
 RESERVATION: Final = "karpenter.k8s.aws/capacity-reservation-id"
 PLACEMENT_GROUP: Final = "karpenter.k8s.aws/placement-group-id"
+PLACEMENT_PARTITION: Final = "karpenter.k8s.aws/placement-group-partition"
 RESERVATION_TYPE: Final = "karpenter.k8s.aws/capacity-reservation-type"
 RESERVATION_INTERRUPTIBLE: Final = "karpenter.k8s.aws/capacity-reservation-interruptible"
 

@@ -225,7 +225,7 @@ def _launch(
         images={offer.instance_type: image for offer, image in images},
         prices=_prices(images),
         zone_ids={subnet.zone: subnet.zone_id for subnet in first.resolved.subnets if subnet.zone_id},
-        labels=first.resolved.placement_labels,
+        labels=first.resolved.placement_labels(first.pool.requirements),
         user_template=template.without_user_data() if (template := first.resolved.launch_template) else None,
     )
 

@@ -18,6 +18,7 @@ from joiner.launching.launch import LaunchTemplate
 from joiner.launching.node_interfaces import NO_FEATURES, build_interface_fields
 from joiner.pools import BlockDevice, NodeClass, NodePool, ResolvedNodeClass
 from joiner.pools.capacity_reservations import CAPACITY_BLOCK, CapacityReservation
+from joiner.pools.resolved_node_class import PlacementGroup
 
 INTERRUPTIBLE_MARKET: Final = "interruptible-capacity-reservation"
 
@@ -68,7 +69,7 @@ def build_launch_template(
         "TagSpecifications": [_tagged(kind, tags) for kind in TAGGED[capacity_type == names.SPOT]],
     }
     if resolved.placement_group:
-        data["Placement"] = {"GroupId": resolved.placement_group.id}
+        data["Placement"] = _placement_fields(resolved.placement_group, pool)
     data |= build_interface_fields(node_class, groups, features)
     if node_class.nested_virtualization:
         data["CpuOptions"] = {"NestedVirtualization": node_class.nested_virtualization}
@@ -76,6 +77,11 @@ def build_launch_template(
         data["BlockDeviceMappings"] = [build_device_mapping(device) for device in devices]
     digest = hashlib.sha256(json.dumps([data, tags], sort_keys=True).encode()).hexdigest()[:16]
     return LaunchTemplate(name=f"joiner/{cluster}/{digest}", data=data, tags=tags)
+
+
+def _placement_fields(group: PlacementGroup, pool: NodePool) -> dict[str, Any]:
+    partition = group.choose_partition(pool.requirements)
+    return {"GroupId": group.id, **({"PartitionNumber": partition} if partition else {})}
 
 
 def _reservation_fields(reservation: CapacityReservation | None) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The placement group of a node class: all of its nodes are in it.
 
 A cluster group is in one zone: the one of its instances, or that of the subnet with the most free addresses while it
-has none. Partitions are chosen by EC2. Source: EC2 user guide, "Placement groups for your Amazon EC2 instances".
+has none. EC2 chooses the partition of a node, unless the requirements of its pool do. Source: EC2 user guide,
+"Placement groups for your Amazon EC2 instances".
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,11 @@ SELECTOR: Final = "spec.placementGroupSelector"
 def read_placement_group(described: Sequence[Mapping[str, Any]]) -> PlacementGroup | None:
     """Return the group that DescribePlacementGroups answers, if it can take instances."""
     found = next((one for one in described if one.get("State") == AVAILABLE), None)
-    return PlacementGroup(found["GroupId"], found["GroupName"], found["Strategy"]) if found else None
+    if found is None:
+        return None
+    return PlacementGroup(
+        found["GroupId"], found["GroupName"], found["Strategy"], int(found.get("PartitionCount") or 0)
+    )
 
 
 def find_placement_problems(

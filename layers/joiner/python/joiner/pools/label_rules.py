@@ -42,8 +42,8 @@ AWS_LABELS = frozenset(
         "karpenter.k8s.aws/capacity-reservation-id",
         "karpenter.k8s.aws/capacity-reservation-type",
         "karpenter.k8s.aws/capacity-reservation-interruptible",
-        "karpenter.k8s.aws/placement-group-id",
-        "karpenter.k8s.aws/placement-group-partition",
+        names.PLACEMENT_GROUP,
+        names.PLACEMENT_PARTITION,
     }
 )
 WELL_KNOWN = AWS_LABELS | {

@@ -67,11 +67,30 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class PlacementGroup:
-    """The placement group of a class; ``strategy`` is cluster, spread or partition."""
+    """The placement group of a class; ``strategy`` is cluster, spread or partition. Only groups of the last have
+    ``partitions``."""
 
     id: str
     name: str
     strategy: str
+    partitions: int = 0
+
+    def choose_partition(self, requirements: Requirements) -> int:
+        """Return the partition of nodes that must meet these requirements; 0 if EC2 shall choose it.
+
+        As in Karpenter, it is the lowest that the requirements allow. Without a requirement on partitions EC2
+        distributes the instances evenly, and the partition is no label.
+
+        >>> group = PlacementGroup("pg-1", "racks", "partition", 3)
+        >>> group.choose_partition(Requirements.from_labels({names.PLACEMENT_PARTITION: "2"}))
+        2
+        >>> group.choose_partition(Requirements())
+        0
+        """
+        if names.PLACEMENT_PARTITION not in requirements:
+            return 0
+        allowed = requirements[names.PLACEMENT_PARTITION]
+        return next((number for number in range(1, self.partitions + 1) if str(number) in allowed), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +123,14 @@ class ResolvedNodeClass:
     placement_group: PlacementGroup | None = None
     launch_template: LaunchTemplateVersion | None = None
 
-    @property
-    def placement_labels(self) -> Mapping[str, str]:
-        """Return the label of the placement group of its nodes, if they have one."""
-        return {names.PLACEMENT_GROUP: self.placement_group.id} if self.placement_group else {}
+    def placement_labels(self, requirements: Requirements) -> dict[str, str]:
+        """Return the labels of the placement group of its nodes, if they have one, and of the partition that the
+        requirements decide."""
+        if self.placement_group is None:
+            return {}
+        partition = self.placement_group.choose_partition(requirements)
+        chosen = {names.PLACEMENT_PARTITION: str(partition)} if partition else {}
+        return {names.PLACEMENT_GROUP: self.placement_group.id, **chosen}
 
     @property
     def ref(self) -> NodeClassRef:

@@ -178,7 +178,7 @@ def _launchable(
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
     number = 0
-    of_class = {**family_labels(node_class), **resolved.placement_labels}
+    of_class = {**family_labels(node_class), **resolved.placement_labels(pool.requirements)}
     strategy, group = (found.strategy, found.id) if (found := resolved.placement_group) else ("", "")
     for name in sorted(inputs.catalogue.types):
         known = inputs.catalogue.types[name]

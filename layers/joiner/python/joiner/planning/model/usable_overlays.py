@@ -43,7 +43,7 @@ def _places(
     for pool in snapshot.pools:
         resolved = classes.get(pool.class_ref.key)
         zone_ids = {subnet.zone: subnet.zone_id for subnet in resolved.subnets} if resolved else {}
-        placement = resolved.placement_labels if resolved else {}
+        placement = resolved.placement_labels(pool.requirements) if resolved else {}
         of_pool = {**pool_labels(pool), **family_labels(declared.get(pool.class_ref.key)), **placement}
         for zone, capacity_type in sorted(sold):
             if resolved is None or zone in resolved.zones:
