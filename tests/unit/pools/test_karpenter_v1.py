@@ -136,3 +136,13 @@ def test_a_static_pool_takes_neither_weight_nor_limits_of_resources() -> None:
 
     errors = [problem for problem in read_manifests([manifest]).problems if problem.severity == "error"]
     assert {problem.field for problem in errors} == {"spec.weight", "spec.limits"}
+
+
+def test_an_expression_for_the_number_of_pods_is_refused_with_the_reason() -> None:
+    spec = next(each for each in EVERYTHING if each["kind"] == "EC2NodeClass")["spec"]
+    manifest = {"kind": "EC2NodeClass", "metadata": {"name": "x"}, "spec": {**spec, "kubelet": {"maxPods": "max_pods"}}}
+
+    (problem,) = [each for each in read_manifests([manifest]).problems if each.severity == "error"]
+
+    assert problem.field == "spec.kubelet.maxPods"
+    assert "expressions by instance type are not supported" in problem.message

@@ -36,6 +36,11 @@ OUR_TAGS = (
 )
 PERCENTAGE = re.compile(r"(100|[0-9]{1,2})(\.[0-9]+)?%")
 
+NO_EXPRESSION = (
+    "give a whole number: expressions by instance type are not supported (in Karpenter they are behind the gate "
+    "NodeClassCEL, which is off by default); use a class and a pool for each kind of node"
+)
+
 
 def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
     """Read the kubelet settings that users may set, with the checks that the kubelet makes when it starts."""
@@ -44,7 +49,11 @@ def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
         fields.wrong("registerWithTaints", "set the pool's taints or startupTaints instead")
     if fields.raw("containerRuntime") not in (None, "containerd"):
         fields.wrong("containerRuntime", "containerd is the only container runtime; remove the field")
-    for name, least in (("maxPods", 0), ("podsPerCore", 0), ("evictionMaxPodGracePeriod", None)):
+    if isinstance(fields.raw("maxPods"), str):
+        fields.wrong("maxPods", NO_EXPRESSION)
+    else:
+        fields.integer("maxPods", minimum=0)
+    for name, least in (("podsPerCore", 0), ("evictionMaxPodGracePeriod", None)):
         fields.integer(name, minimum=least)
     high = fields.integer("imageGCHighThresholdPercent", minimum=0, maximum=100)
     low = fields.integer("imageGCLowThresholdPercent", minimum=0, maximum=100)
