@@ -143,7 +143,8 @@ class Alarms(Construct):
             days,
             3,
             f"The price file of the settings was published {days} days ago or earlier: plans use old prices, and no "
-            "instance types that came later. Write a newer file, with its day in `published`, and deploy.",
+            "on-demand nodes of instance types that came later. Write a newer file, with its day in `published`, and "
+            "deploy.",
         )
 
     def _watch_commitments(self, cluster: str) -> None:

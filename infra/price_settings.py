@@ -32,7 +32,7 @@ class PriceSettings:
     """A price table, relative to the settings. None: the Price List API, or the packaged table of the region."""
     maximum_age_days: Annotated[int, NumberRange(1, 3650)] = 180
     """Days after the publication of the file from which on an alarm asks for a newer one. On-demand prices change
-    rarely, but new instance types are not used until they have a price."""
+    rarely, but new instance types are not launched on demand until they have a price."""
 
     def path(self, settings: Path) -> Path | None:
         """Return the path of the table of a settings file."""
