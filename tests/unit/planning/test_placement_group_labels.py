@@ -1,5 +1,6 @@
 """Pods that select the placement group of nodes by its label."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -59,7 +60,7 @@ def test_a_shortage_in_a_placement_group_concerns_only_classes_in_it(
 RACKS = PlacementGroup("pg-1", "racks", "partition", 3)
 
 
-def partition_pool(number: int) -> dict[str, Any]:
+def partition_pool(number: int) -> Mapping[str, Any]:
     """Return a pool whose nodes are in one partition."""
     required = {"key": names.PLACEMENT_PARTITION, "operator": "In", "values": [str(number)]}
     return node_pool(f"rack-{number}", requirements=[required])
