@@ -26,6 +26,7 @@ from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_each_in_time
 from joiner.adapters.payload import Execution
 from joiner.adapters.retirements import Retirements
+from joiner.lifecycle.drain_blockers import describe_blocker
 from joiner.lifecycle.draining import (
     AT_LEAST,
     SELDOM,
@@ -33,7 +34,6 @@ from joiner.lifecycle.draining import (
     Deletion,
     Drain,
     DrainingPod,
-    describe_blocker,
     drain,
     pause,
 )
@@ -306,7 +306,9 @@ def _emptied(one: RetiringClaim, claim: NodeClaim | None, now: datetime) -> date
 
 
 def _blocker(pod: DrainingPod, reason: KubeError) -> str:
-    return describe_blocker(pod.key, reason.status, str(reason), by_budget=isinstance(reason, EvictionBlocked))
+    by_budget = isinstance(reason, EvictionBlocked)
+    error = reason.cause if isinstance(reason, EvictionBlocked) else str(reason)
+    return describe_blocker(pod.key, reason.status, error, by_budget=by_budget)
 
 
 @logger.inject_lambda_context(clear_state=True)

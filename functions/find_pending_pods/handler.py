@@ -40,7 +40,11 @@ from joiner.lifecycle.buffer_planning import are_buffers_due, describe_buffers, 
 from joiner.lifecycle.claim_progress import assess_progress, list_uncovered_pods, open_assignments
 from joiner.lifecycle.class_finalizers import find_finalizer_changes
 from joiner.lifecycle.copied_claims import read_as_claims_of_users
-from joiner.lifecycle.declared_status import count_outdated_overlays, count_unreported
+from joiner.lifecycle.declared_status import (
+    count_outdated_overlays,
+    count_unreported,
+    find_outdated_class_conditions,
+)
 from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.initialization import closed_too_long
 from joiner.lifecycle.node_deadlines import WATCHED_FOR
@@ -326,6 +330,7 @@ def _count_unfinished(recorded: "_Recorded", lists: Mapping[str, Any], world: Sn
     return (
         sum(not launch.unreadable for launch in recorded.launches)
         + _unreported(lists)
+        + len(find_outdated_class_conditions(world.pools, {one.key: one.deleting for one in world.classes}))
         + count_outdated_overlays(lists.get("nodeoverlays") or ())
         + _unsettled_classes(lists, world.claims)
         + sum(closed_too_long(node, now) for node in world.nodes)

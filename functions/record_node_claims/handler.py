@@ -243,6 +243,8 @@ class ClaimRecording:
             classes=classes,
             problems=problems,
             at=now,
+            declared=kept.world.classes,
+            claims=kept.world.claims,
         )
         for reason in write_declared_statuses(self._kube, _declared(kept), find_patch):
             logger.warning("a status could not be written", reason=reason)

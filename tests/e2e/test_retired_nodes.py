@@ -119,7 +119,8 @@ def test_a_retirement_waits_for_a_disruption_budget(running: Actor) -> None:
     assert "karpenter.sh/disrupted" in [taint["key"] for taint in found["spec"]["taints"]]
     assert found["metadata"]["labels"]["node.kubernetes.io/exclude-from-external-load-balancers"] == "karpenter"
     drained = _condition(running, claim, "Drained")
-    assert (drained["status"], "is held by its disruption budget" in drained["message"]) == ("Unknown", True)
+    held = "is held by its disruption budget web, which needs 3 healthy pods and has 3 currently"
+    assert (drained["status"], held in drained["message"]) == ("Unknown", True)
 
     seen: list[int] = []
     running.world.kube.merge(f"{BUDGETS}/web", {"spec": {"minAvailable": 2}})

@@ -25,6 +25,10 @@ Fault = Callable[[str, str, Callable[[], Manifest]], Manifest]
 """A function of method, path, and the server's own action; its result replaces the server's response."""
 
 
+HELD = "is held by its disruption budget web, which needs 1 healthy pods and has 1 currently"
+"""What a claim's condition has of a pod that ``FakeKube.held`` names."""
+
+
 class FakeKube(Kube):
     """Objects by kind, namespace and name; `asked` lists every call."""
 
@@ -153,7 +157,11 @@ class FakeKube(Kube):
     def _evict(self, key: Key, preconditions: Mapping[str, str]) -> Manifest:
         """Evict a pod; if it may be evicted, it is gone at once."""
         if key[2] in self.held:
-            raise EvictionBlocked("Cannot evict pod as it would violate the pod's disruption budget.", status=429)
+            raise EvictionBlocked(
+                "Cannot evict pod as it would violate the pod's disruption budget.",
+                status=429,
+                cause="The disruption budget web needs 1 healthy pods and has 1 currently",
+            )
         return self._delete(key, preconditions)
 
     def _bind(self, key: Key, body: Manifest) -> Manifest:

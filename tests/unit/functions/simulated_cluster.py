@@ -161,6 +161,11 @@ class SimulatedCluster:
         self.dead.add(arn(name))
         return True
 
+    def _resolved(self) -> list[ResolvedNodeClass]:
+        """Return the class, unless it was deleted."""
+        deleted = any(asked.startswith("DELETE ") and "ec2nodeclasses/" in asked for asked in self.kube.asked)
+        return [] if deleted else [self.node_class]
+
     def _take_lease(self, name: str) -> int | None:
         lease = self.machine.lease()
         if lease.is_held(int(self.now.timestamp())):
@@ -215,7 +220,7 @@ class SimulatedCluster:
             return False
         classes = self._state(
             "resolve_node_classes",
-            lambda _: {"classes": documents.put_node_classes(self.store, task, [self.node_class])},
+            lambda _: {"classes": documents.put_node_classes(self.store, task, self._resolved())},
         )["classes"]
         plan = self._state(
             "plan_capacity",

@@ -42,7 +42,41 @@ def test_a_deleted_class_stays_while_it_has_a_claim_and_its_event_names_the_clai
         f"it is being deleted and stays until its claim is gone: NodeClaim/{claim['metadata']['name']}. Until then its "
         "pools launch nothing: name another class in them, and delete the claims"
     ]
-    assert surveyed["unsettledClasses"] == 0
+    assert surveyed["unsettledClasses"] == 1  # the pool's condition
+
+
+def test_the_pool_of_a_deleted_class_names_the_deletion_and_then_the_absence(running: SimulatedCluster) -> None:
+    name = node_class(running)["metadata"]["name"]
+    assert condition_of_the_class(running)[0] == "NodeClassReady"
+    running.kube.delete(kinds.EC2NODECLASSES, name)
+
+    running.scale_up("up-2")
+
+    assert condition_of_the_class(running) == (
+        "NodeClassTerminating",
+        f"EC2NodeClass/{name} is being deleted and waits for its 1 claim: nothing is launched; name another class in "
+        "the pool, or create it again after that",
+    )
+    assert {each["type"]: each["status"] for each in node_class(running)["status"]["conditions"]}["Ready"] == "True"
+    assert running.survey("s1")[0]["unsettledClasses"] == 0
+
+    for claim in list_claims(running.kube).claims:
+        delete_claim(running.kube, claim)
+    for number in (3, 4):
+        running.scale_up(f"up-{number}")
+
+    assert running.kube.all(kinds.EC2NODECLASSES) == []
+    assert condition_of_the_class(running) == (
+        "NodeClassNotFound",
+        f"EC2NodeClass/{name} does not exist: create it, or name another class in the pool",
+    )
+    assert running.survey("s2")[0]["unsettledClasses"] == 0
+
+
+def condition_of_the_class(running: SimulatedCluster) -> tuple[str, str]:
+    (pool,) = running.kube.all(kinds.NODEPOOLS)
+    found = next(each for each in pool["status"]["conditions"] if each["type"] == "NodeClassReady")
+    return found["reason"], found["message"]
 
 
 def test_a_deleted_class_goes_after_its_last_claim_by_a_scale_up_that_a_sweep_starts(running: SimulatedCluster) -> None:
@@ -52,7 +86,7 @@ def test_a_deleted_class_goes_after_its_last_claim_by_a_scale_up_that_a_sweep_st
         delete_claim(running.kube, claim)
 
     surveyed, _ = running.survey("s1")
-    assert surveyed["unsettledClasses"] == 1
+    assert surveyed["unsettledClasses"] == 2  # the class, and the pool's condition
     running.scale_up("up-2")
 
     assert running.kube.all(kinds.EC2NODECLASSES) == []

@@ -14,6 +14,7 @@ from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.pools import NodeClaim, read_manifests
 from tests.unit.functions.fake_ec2 import refused
+from tests.unit.functions.fake_kube import HELD
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
@@ -263,6 +264,6 @@ def test_a_recommended_node_is_drained_with_respect_for_the_budgets_of_its_pods(
 
     assert (done.entries[0]["stage"], done.entries[0]["why"]) == (
         "draining",
-        f"pod default/{pod['metadata']['name']} is held by its disruption budget",
+        f"pod default/{pod['metadata']['name']} {HELD}",
     )
     assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "running"

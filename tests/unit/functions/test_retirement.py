@@ -11,6 +11,7 @@ from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, TERMINATION_FIN
 from joiner.pools import NodeClaim
 from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
+from tests.unit.functions.fake_kube import HELD
 from tests.unit.functions.grown_cluster import (
     claims,
     daemon,
@@ -64,11 +65,20 @@ def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_cl
     assert node["metadata"]["labels"][EXCLUDE_FROM_LOAD_BALANCERS] == "karpenter"
     assert now.deleting
     assert now.conditions["Drained"].status == "Unknown"
-    assert now.conditions["Drained"].message == f"pod default/{pod} is held by its disruption budget"
-    assert done.entries[0]["why"] == f"pod default/{pod} is held by its disruption budget"
+    assert now.conditions["Drained"].message == f"pod default/{pod} {HELD}"
+    assert done.entries[0]["why"] == f"pod default/{pod} {HELD}"
     assert grown.ec2.instances[claim.instance_id]["State"]["Name"] == "running"
-    reasons = {each["reason"] for each in grown.kube.all(kinds.EVENTS) if each["regarding"]["name"] == claim.node_name}
-    assert {"DisruptionTerminating", "FailedDraining"} <= reasons
+    notes = {
+        each["reason"]: each["note"]
+        for each in grown.kube.all(kinds.EVENTS)
+        if each["regarding"]["name"] == claim.node_name
+    }
+    assert {"DisruptionTerminating", "FailedDraining"} <= notes.keys()
+    assert notes["FailedDraining"] == (
+        f"Drain is blocked: pod default/{pod} {HELD}. To go on: let the PodDisruptionBudget allow a disruption (more "
+        "healthy replicas, or other numbers in the budget); or set a time after which it is drained in any case: "
+        f"kubectl annotate {claim.kind.lower()} {claim.name} karpenter.sh/nodeclaim-termination-timestamp=TIME"
+    )
 
 
 def test_an_execution_goes_on_where_another_ended(grown: SimulatedCluster) -> None:

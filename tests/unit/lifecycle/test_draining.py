@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from joiner.lifecycle.draining import Drain, DrainingPod, describe_blocker, drain, must_move, pause
+from joiner.lifecycle.drain_blockers import describe_blocker
+from joiner.lifecycle.draining import Drain, DrainingPod, drain, must_move, pause
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -227,9 +228,13 @@ def test_a_pod_that_tolerates_the_taint_of_a_disrupted_node_stays(toleration: di
 def test_a_blocked_eviction_names_the_pod_and_what_keeps_it() -> None:
     several = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
-    assert describe_blocker("shop/db", 429, "Cannot evict pod", by_budget=True) == (
-        "pod shop/db is held by its disruption budget"
-    )
+    assert describe_blocker("shop/db", 429, "", by_budget=True) == "pod shop/db is held by its disruption budget"
+    assert describe_blocker(
+        "shop/db", 429, "The disruption budget db needs 2 healthy pods and has 1 currently", by_budget=True
+    ) == ("pod shop/db is held by its disruption budget db, which needs 2 healthy pods and has 1 currently")
+    assert describe_blocker(
+        "shop/db", 429, "The disruption budget db is still being processed by the server.", by_budget=True
+    ) == ("pod shop/db is held by its disruption budget db, which is still being processed by the server")
     assert describe_blocker("shop/db", 500, several, by_budget=False) == (
         "pod shop/db is selected by several PodDisruptionBudgets, and the eviction API accepts only one"
     )

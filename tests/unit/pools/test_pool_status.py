@@ -2,27 +2,35 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from joiner.pools import (
     Conditions,
     InvalidManifest,
+    NodeClass,
     NodeClassProblem,
     ResolvedNodeClass,
     Subnet,
     compute_pool_conditions,
 )
+from joiner.pools.absent_classes import explain_absent_class
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 READY = ResolvedNodeClass("default", "EC2NodeClass")
 
 
 def conditions(
-    *problems: InvalidManifest, node_class: ResolvedNodeClass | None = READY, legacy: bool = False
+    *problems: InvalidManifest,
+    node_class: ResolvedNodeClass | None = READY,
+    legacy: bool = False,
+    absent: tuple[str, str] = ("", ""),
 ) -> Conditions:
     return compute_pool_conditions(
         Conditions(),
         problems=problems,
         node_class=node_class,
         class_key="EC2NodeClass/default",
+        absent=absent,
         generation=3,
         at=NOON,
         legacy=legacy,
@@ -77,8 +85,36 @@ def test_a_provisioner_shows_what_is_assumed_of_its_inline_class_because_that_ha
     ]
 
 
-def test_a_pool_without_its_class_reports_it() -> None:
-    assert conditions(node_class=None)["Ready"].reason == "NodeClassNotFound"
+KEY = "EC2NodeClass/default"
+NO_SUBNET = Conditions().set("Ready", "False", "SubnetsNotFound", "SubnetsReady: no subnet has tag a = b", at=NOON)
+REFUSED = NodeClass("default", conditions=NO_SUBNET)
+
+
+@pytest.mark.parametrize(
+    ("declared", "problems", "reason", "words"),
+    [
+        (None, [], "NodeClassNotFound", "EC2NodeClass/default does not exist: create it"),
+        (
+            NodeClass("default", deleting=True),
+            [],
+            "NodeClassTerminating",
+            "is being deleted and waits for its 3 claims",
+        ),
+        (None, [InvalidManifest(KEY, "spec.role", "7", "write a text")], "NodeClassNotReady", "spec.role is 7: write"),
+        (REFUSED, [], "SubnetsNotFound", "is not ready: SubnetsReady: no subnet has tag a = b"),
+        (NodeClass("default"), [], "NodeClassReadinessUnknown", "has not been resolved in EC2 yet"),
+    ],
+    ids=["absent", "deleted", "invalid", "not ready", "not resolved"],
+)
+def test_a_pool_without_a_usable_class_reports_the_reason(
+    declared: NodeClass | None, problems: list[InvalidManifest], reason: str, words: str
+) -> None:
+    absent = explain_absent_class(KEY, declared, problems, claims=3)
+
+    ready = conditions(node_class=None, absent=absent)["NodeClassReady"]
+
+    assert (ready.status, ready.reason) == ("False", reason)
+    assert words in ready.message
 
 
 def test_a_pool_reports_what_its_class_lacks() -> None:

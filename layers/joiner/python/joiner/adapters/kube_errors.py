@@ -66,7 +66,15 @@ class TooManyRequests(KubeError):
 
 
 class EvictionBlocked(TooManyRequests):
-    """429 from the eviction API: a PodDisruptionBudget does not allow it now."""
+    """429 from the eviction API: a PodDisruptionBudget does not allow it now. ``cause`` is the API server's sentence
+    about that budget; empty if it gives none.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 429, asked: str = "", retry_after: int = 0, cause: str = ""
+    ) -> None:
+        super().__init__(message, status=status, asked=asked, retry_after=retry_after)
+        self.cause = cause
 
 
 _BY_STATUS: dict[int, type[KubeError]] = {
@@ -92,9 +100,10 @@ def error_of(status: int, answer: Mapping[str, Any], asked: str, retry_after: st
     if status == 410:
         return Expired(message, asked=asked, continue_token=str((answer.get("metadata") or {}).get("continue") or ""))
     if status == 429:
-        blocked = any(cause.get("reason") == "DisruptionBudget" for cause in details.get("causes") or ())
-        too_many = EvictionBlocked if blocked else TooManyRequests
-        return too_many(message, asked=asked, retry_after=after)
+        causes = [one for one in details.get("causes") or () if one.get("reason") == "DisruptionBudget"]
+        if causes:
+            return EvictionBlocked(message, asked=asked, retry_after=after, cause=str(causes[0].get("message") or ""))
+        return TooManyRequests(message, asked=asked, retry_after=after)
     if status in _BY_STATUS:
         return _BY_STATUS[status](message, status=status, asked=asked)
     return Unreachable(message, status=status, asked=asked, retry_after=after)

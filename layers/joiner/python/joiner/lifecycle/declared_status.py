@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_args
 
-from joiner.pools import Conditions, InvalidManifest, NodePool, ResolvedNodeClass, compute_pool_conditions
+from joiner.pools import (
+    Conditions,
+    InvalidManifest,
+    NodeClaim,
+    NodeClass,
+    NodePool,
+    ResolvedNodeClass,
+    compute_pool_conditions,
+)
+from joiner.pools.absent_classes import NOT_FOUND, TERMINATING, explain_absent_class
+from joiner.pools.conditions import Condition
 from joiner.pools.node_pool import PoolKind
 from joiner.pools.pool_status import MESSAGE_LIMIT
 from joiner.pools.registration_health import FIELD, reset_registrations, with_registration_health
@@ -37,10 +47,13 @@ def find_status_patch(
     classes: Mapping[str, ResolvedNodeClass],
     problems: Sequence[InvalidManifest],
     at: datetime,
+    declared: Iterable[NodeClass] = (),
+    claims: Iterable[NodeClaim] = (),
 ) -> StatusPatch | None:
     """Return the patch for one manifest (with its `kind`); None if its status would not change.
 
-    Pools and classes are by key (``Kind/name``).
+    Pools and resolved classes are by key (``Kind/name``). `declared` are the classes that exist, and `claims` the
+    claims: they explain why a pool has no resolved class.
     """
     kind, name = str(manifest["kind"]), str(manifest["metadata"]["name"])
     key = f"{kind}/{name}"
@@ -49,7 +62,11 @@ def find_status_patch(
     before = Conditions.from_kube(present.get("conditions"))
     generation = int(manifest["metadata"].get("generation") or 0)
     if key in pools:
-        changes = _of_pool(pools[key], own, classes, present, at)
+        pool = pools[key]
+        absent = ("", "")
+        if pool.class_ref.key not in classes:
+            absent = _explain_absence(pool.class_ref.key, problems, declared, claims)
+        changes = _of_pool(pool, own, classes, present, at, absent=absent)
     elif key in classes:
         changes = classes[key].status_to_kube(before, at=at, declared=own)["status"]
     elif kind == OVERLAY:
@@ -71,12 +88,15 @@ def _of_pool(
     classes: Mapping[str, ResolvedNodeClass],
     present: Manifest,
     at: datetime,
+    *,
+    absent: tuple[str, str],
 ) -> dict[str, Any]:
     after = compute_pool_conditions(
         Conditions.from_kube(present.get("conditions")),
         problems=own,
         node_class=classes.get(pool.class_ref.key),
         class_key=pool.class_ref.key,
+        absent=absent,
         generation=pool.generation,
         at=at,
         legacy=pool.legacy,
@@ -90,6 +110,13 @@ def _of_pool(
     )
     after = with_registration_health(after, outcomes, generation=pool.generation, at=at)
     return {"conditions": after.to_kube(), **seen, FIELD: list(outcomes)}
+
+
+def _explain_absence(
+    key: str, problems: Sequence[InvalidManifest], declared: Iterable[NodeClass], claims: Iterable[NodeClaim]
+) -> tuple[str, str]:
+    own = next((one for one in declared if one.key == key), None)
+    return explain_absent_class(key, own, problems, claims=sum(claim.class_ref.key == key for claim in claims))
 
 
 def _of_broken(own: Sequence[InvalidManifest], before: Conditions, generation: int, at: datetime) -> dict[str, Any]:
@@ -135,6 +162,30 @@ def count_unreported(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> 
     """
     answered = [_answered(manifest) for manifest in classes]
     return sum(_answered(manifest) is not True for manifest in pools) + answered.count(False)
+
+
+def find_outdated_class_conditions(pools: Iterable[NodePool], classes: Mapping[str, bool]) -> list[str]:
+    """Return the keys of the pools whose condition `NodeClassReady` contradicts the existence of their class: it was
+    created, deleted, or is gone since. `classes` are those that exist, by key, with whether they are being deleted.
+
+    >>> from joiner.pools import NodeClassRef
+    >>> find_outdated_class_conditions([NodePool("web", NodeClassRef("EC2NodeClass", "default"))], {})
+    []
+    """
+    return [
+        pool.key
+        for pool in pools
+        if pool.class_ref.kind != "Inline" and _is_outdated(pool.conditions["NodeClassReady"], classes, pool)
+    ]
+
+
+def _is_outdated(condition: Condition, classes: Mapping[str, bool], pool: NodePool) -> bool:
+    if not condition.reason:
+        return False
+    if pool.class_ref.key not in classes:
+        return condition.true or condition.reason == TERMINATING
+    deleting = classes[pool.class_ref.key]
+    return deleting != (condition.reason == TERMINATING) or condition.reason == NOT_FOUND
 
 
 def _answered(manifest: Manifest) -> bool | None:

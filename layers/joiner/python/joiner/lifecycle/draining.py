@@ -20,6 +20,7 @@ from joiner.cluster.list_pages import MIRROR
 from joiner.cluster.pod_constraints import list_volume_claims
 from joiner.cluster.pods import read_protection
 from joiner.cluster.taints import DISRUPTED_TAINT
+from joiner.lifecycle.drain_blockers import PROTECTED
 from joiner.pools.disruption_protection import FOREVER, is_meaningless, protected_until
 from joiner.pools.timestamps import parse_timestamp
 
@@ -38,8 +39,6 @@ then.
 SOON: Final = 2
 SELDOM: Final = 60
 
-INTERNAL_ERROR: Final = 500
-SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
 """The eviction API answers with an internal error and this text if several budgets select the pod."""
 
 
@@ -172,9 +171,7 @@ def drain(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | No
         evict=tuple(sorted(free, key=lambda pod: (pod.priority, pod.key))),
         delete=tuple(found for pod in overdue if deadline is not None and (found := _deletion(pod, now, deadline))),
         waiting=tuple(waiting),
-        blockers=tuple(
-            f"pod {pod.key} asks not to be disrupted" for pod in tier if pod.ends is None and pod.is_protected(now)
-        ),
+        blockers=tuple(f"pod {pod.key} {PROTECTED}" for pod in tier if pod.ends is None and pod.is_protected(now)),
         next_at=_next(asked, now, deadline),
     )
 
@@ -240,18 +237,3 @@ def _tolerates(tolerations: Iterable[Mapping[str, Any]]) -> bool:
         except InvalidField:
             continue
     return False
-
-
-def describe_blocker(pod: str, status: int, error: str, *, by_budget: bool) -> str:
-    """Return why a pod (by key) could not be evicted or deleted, from the HTTP status and the error of the API server.
-
-    `by_budget`: the error is the refusal of a PodDisruptionBudget.
-
-    >>> describe_blocker("shop/db-0", 429, "Cannot evict pod", by_budget=True)
-    'pod shop/db-0 is held by its disruption budget'
-    """
-    if by_budget:
-        return f"pod {pod} is held by its disruption budget"
-    if status == INTERNAL_ERROR and SEVERAL_BUDGETS in error:
-        return f"pod {pod} is selected by several PodDisruptionBudgets, and the eviction API accepts only one"
-    return f"pod {pod}: {error}"

@@ -20,21 +20,23 @@ def compute_pool_conditions(
     problems: Sequence[InvalidManifest],
     node_class: ResolvedNodeClass | None,
     class_key: str,
+    absent: tuple[str, str],
     generation: int,
     at: datetime,
     legacy: bool = False,
 ) -> Conditions:
     """Return the conditions of a pool with these problems and this class.
 
-    ``node_class`` is None if it is missing or broken. A Provisioner also has ``Active``, for compatibility.
+    ``node_class`` is None if it was not resolved: ``absent`` is the reason and the message then. A Provisioner also has
+    ``Active``, for compatibility.
     """
     errors = [problem for problem in problems if problem.severity == "error"]
     text = "; ".join(problem.message for problem in (errors or problems))[:MESSAGE_LIMIT]
     reason = "ValidationFailed" if errors else _reason_of_notes(problems)
     after = before.set("ValidationSucceeded", "False" if errors else "True", reason, text, at=at, generation=generation)
     if node_class is None:
-        message = f"{class_key} does not exist or is not valid: see its status"
-        after = after.set("NodeClassReady", "False", "NodeClassNotFound", message, at=at, generation=generation)
+        reason, message = absent[0], absent[1][:MESSAGE_LIMIT]
+        after = after.set("NodeClassReady", "False", reason, message, at=at, generation=generation)
     elif not node_class.ready:
         missing = next(problem for problem in node_class.problems if problem.severity == "error")
         after = after.set(

@@ -6,10 +6,11 @@ from typing import Final
 
 from joiner.cluster import Node
 from joiner.lifecycle.boot_failures import ENDED_AT_LAUNCH, BootFailure
+from joiner.lifecycle.drain_blockers import list_remedies
 from joiner.lifecycle.draining import DrainingPod
 from joiner.lifecycle.node_health import describe_condition, find_bad_conditions
 from joiner.lifecycle.retirement import RetirementReason, RetiringClaim
-from joiner.names import DO_NOT_DISRUPT, DRAIN
+from joiner.names import DO_NOT_DISRUPT, DRAIN, TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
 from joiner.reporting.events import Event, Subject
 
@@ -135,11 +136,16 @@ def report_deleted(pod: DrainingPod, node: str, grace: int) -> Event:
 
 
 def report_blocked_drain(retiring: RetiringClaim, claim: NodeClaim | None, blockers: Iterable[str]) -> list[Event]:
-    """Return the events of a drain that is blocked, with the reasons.
+    """Return the events of a drain that is blocked, with the reasons and their remedies.
 
     The note names at most three reasons, so that it stays the same while these do.
     """
-    note = f"Drain is blocked: {'; '.join(sorted(blockers)[:3])}"
+    shown = sorted(blockers)[:3]
+    note = f"Drain is blocked: {'; '.join(shown)}"
+    if remedies := list_remedies(shown):
+        deadline = f"annotate {retiring.kind.lower()} {retiring.claim} {TERMINATION_TIMESTAMP}=TIME"
+        limit = f"; or set a time after which it is drained in any case: kubectl {deadline}" if retiring.kind else ""
+        note = f"{note}. To go on: {'; '.join(remedies)}{limit}"
     return _both(retiring, claim, "FailedDraining", note, "Warning")
 
 

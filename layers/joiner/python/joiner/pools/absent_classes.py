@@ -1,0 +1,40 @@
+"""Why a pool has no usable node class: it does not exist, is not valid, is being deleted, or was not resolved yet.
+
+The condition of the pool has the reasons of Karpenter (core `pkg/controllers/nodepool/readiness`). The class itself
+keeps its conditions while it is deleted, as in Karpenter.
+"""
+
+from collections.abc import Iterable
+
+from joiner.pools.invalid_manifests import InvalidManifest
+from joiner.pools.node_class import NodeClass
+
+NOT_FOUND = "NodeClassNotFound"
+TERMINATING = "NodeClassTerminating"
+
+
+def explain_absent_class(
+    key: str, declared: NodeClass | None, problems: Iterable[InvalidManifest], *, claims: int
+) -> tuple[str, str]:
+    """Return the reason and the message of the condition `NodeClassReady` of a pool whose class, by `key`, was not
+    resolved. `claims` is how many claims name the class.
+
+    >>> explain_absent_class("EC2NodeClass/web", None, [], claims=0)
+    ('NodeClassNotFound', 'EC2NodeClass/web does not exist: create it, or name another class in the pool')
+    >>> deleted = NodeClass("web", deleting=True)
+    >>> explain_absent_class("EC2NodeClass/web", deleted, [], claims=2)[1][:69]
+    'EC2NodeClass/web is being deleted and waits for its 2 claims: nothing'
+    """
+    if declared is not None and declared.deleting:
+        waits = f" and waits for its {claims} claim{'' if claims == 1 else 's'}" if claims else ""
+        remedy = "nothing is launched; name another class in the pool, or create it again after that"
+        return TERMINATING, f"{key} is being deleted{waits}: {remedy}"
+    errors = [problem.message for problem in problems if problem.object == key and problem.severity == "error"]
+    if errors:
+        return "NodeClassNotReady", f"{key} is not valid: {'; '.join(errors)}"
+    if declared is None:
+        return NOT_FOUND, f"{key} does not exist: create it, or name another class in the pool"
+    ready = declared.conditions["Ready"]
+    if ready.status == "False":
+        return ready.reason or "NodeClassNotReady", f"{key} is not ready: {ready.message}"
+    return "NodeClassReadinessUnknown", f"{key} has not been resolved in EC2 yet: the next plan does it"
