@@ -301,6 +301,37 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("node", "metadata", "words"),
+    [
+        ({"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}, {}, "did not tolerate taint gpu=yes"),
+        ({}, {"labels": {"tier": "data"}}, "incompatible requirements: the pod wants tier In [web], and no node of this"),
+        (
+            {"requirements": [{"key": "tier", "operator": "In", "values": ["data", "gpu"]}]},
+            {},
+            "incompatible requirements: the pod wants tier In [web], and no node of this pool has that",
+        ),
+        ({}, {}, "incompatible requirements: the pod wants tier In [web], and no node of this pool has that"),
+        ({}, {"labels": {"tier": "web"}}, "its class EC2NodeClass/lost does not exist"),
+        ({"requirements": [{"key": "tier", "operator": "Exists"}]}, {}, "its class EC2NodeClass/lost does not exist"),
+    ],
+    ids=["taint", "label", "requirement", "no label", "suitable label", "suitable requirement"],
+)
+def test_a_pool_that_could_never_hold_the_pod_is_not_reported_as_broken(node: Json, metadata: Json, words: str) -> None:
+    lost = node_pool("lost")
+    template = lost["spec"]["template"]
+    template["spec"]["nodeClassRef"]["name"] = "lost"
+    template["spec"] = {**template["spec"], **node}
+    template["metadata"] = metadata
+    asking = pod("web-0")
+    asking["spec"]["nodeSelector"] = {"tier": "web"}
+
+    [reason] = planned(cluster([asking], lost)).pending[0].reasons
+
+    assert reason.reason.startswith(words)
+    assert reason.chosen_by_pod == ("class" not in words)
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({}, "its class EC2NodeClass/own has not been resolved in EC2: look at the conditions in its status"),

@@ -85,6 +85,15 @@ def test_the_pools_that_are_nearest_to_holding_a_pod_are_named_first() -> None:
     assert note.endswith("; and 3 more pools")
 
 
+def test_pools_that_the_pod_itself_excludes_are_named_last() -> None:
+    others = [Reason(f"pool-{number}", "did not tolerate taint team=x:NoSchedule") for number in range(8)]
+    broken = Reason("own", "its class EC2NodeClass/own is being deleted: create it again after that, or name another")
+
+    note = plan_events.report_no_node(pod("web"), PendingPod("default/web", (*others, broken))).note
+
+    assert note.startswith("No node can be made for it. own: its class EC2NodeClass/own is being deleted")
+
+
 def test_a_limit_of_which_more_is_used_by_now_is_no_news() -> None:
     def name(used: int, pool: str = "a") -> str:
         reasons = (Reason(f"NodePool/{pool}", f"limit cpu 10 of NodePool/{pool}: {used} used"),)

@@ -183,6 +183,8 @@ class ExistingNode:
         return cls(fields["node"], fields["claim"], tuple(fields["pods"]), fields["classes"])
 
 
+UNTOLERATED = "did not tolerate taint "
+INCOMPATIBLE = "incompatible requirements: "
 TEMPORARY: Final = "; the next plan tries again"
 """The end of a reason that comes from this plan and not from a rule."""
 
@@ -224,6 +226,11 @@ class Reason:
             return ""
         short = f", short of {self.short_of}" if self.lacks else ""
         return f"nearest: {self.nearest.instance_type} in {self.nearest.zone}{short}"
+
+    @property
+    def chosen_by_pod(self) -> bool:
+        """Return whether the pod itself excludes the pool, by its tolerations or by what it requires of labels."""
+        return self.reason.startswith((UNTOLERATED, INCOMPATIBLE))
 
     @property
     def passing(self) -> bool:

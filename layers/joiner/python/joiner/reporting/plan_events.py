@@ -94,11 +94,12 @@ def report_nominated(pod: Pod, existing: ExistingNode, claim: NodeClaim | None =
 def report_no_node(pod: Pod, pending: PendingPod) -> Event:
     """Return the event of a pod that no plan can place, with the reason of each pool.
 
-    Pools that have offers for such a pod come first: they are the nearest to holding it, and a long note is cut.
+    Pools that have offers for such a pod come first: they are the nearest to holding it, and a long note is cut. Pools
+    that the pod itself excludes come last.
     The news omits what changes every minute: the execution, the used amounts of a limit, and the nearest offering.
     Otherwise each minute would make a new event.
     """
-    reasons = sorted(pending.reasons, key=lambda reason: reason.nearest is None)
+    reasons = sorted(pending.reasons, key=lambda reason: (reason.chosen_by_pod, reason.nearest is None))
     news = AMOUNT.sub("", _reasons([str(reason) for reason in reasons]))
     note = f"No node can be made for it. {_reasons([_with_nearest(reason) for reason in reasons])}"
     return Event(

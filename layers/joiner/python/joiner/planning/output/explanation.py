@@ -23,7 +23,8 @@ from joiner.planning.model.node_offers import (
 from joiner.planning.model.offer_compilation import DaemonOverhead
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import MOST_VARIANTS
-from joiner.planning.plan import TEMPORARY, Reason
+from joiner.planning.output.excluded_pools import find_excluded_label
+from joiner.planning.plan import INCOMPATIBLE, TEMPORARY, UNTOLERATED, Reason
 from joiner.planning.state.limit_violations import LimitViolation, PoolLimitViolation
 from joiner.planning.state.plan_state import PORTS_TAKEN, TOO_FEW_TYPES, TOO_MANY_VOLUMES, PlanState
 from joiner.planning.state.pod_topology import CLAIM_TAKEN, VOLUMES_TAKEN
@@ -75,11 +76,11 @@ def _opts_out(group: PodGroup) -> bool:
 
 def _reason(state: PlanState, group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) -> Reason:
     pool = pool_offers.pool.name
-    if pool_offers.closed and pool_offers.closed != NO_TYPE_AVAILABLE:
-        return Reason(pool, pool_offers.closed)
     taint = group.constraints.untolerated(pool_offers.pool.taints)
     if taint is not None:
-        return Reason(pool, f"did not tolerate taint {taint}")
+        return Reason(pool, f"{UNTOLERATED}{taint}")
+    if pool_offers.closed and pool_offers.closed != NO_TYPE_AVAILABLE:
+        return Reason(pool, find_excluded_label(group.where, pool_offers.pool) or pool_offers.closed)
     if not group.where:
         return Reason(
             pool,
@@ -164,7 +165,7 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
                 )
             if not any(alone.allow({key: value} if value is not None else {}) for value in possible):
                 wants = f"the pod wants {key} {values}, and no node of this pool has that"
-                return f"incompatible requirements: {wants}{_suggest_value(values, possible)}"
+                return f"{INCOMPATIBLE}{wants}{_suggest_value(values, possible)}"
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
 
 
