@@ -148,18 +148,22 @@ class KubeContract:
         event = {
             "metadata": {"name": name, "namespace": NAMESPACE},
             "eventTime": "2026-11-21T05:17:28.123456Z",
-            "reportingController": "joiner.dev/joiner",
+            "lastTimestamp": "2026-11-21T05:17:28Z",
+            "reportingComponent": "joiner.dev/joiner",
             "reportingInstance": "up-1",
-            "regarding": about,
+            "involvedObject": about,
             "reason": "Registered",
             "action": "Register",
-            "note": "it joined",
+            "message": "it joined",
             "type": "Normal",
         }
-        client.create(kinds.EVENTS, event, namespace=NAMESPACE)
+        client.create(kinds.CORE_EVENTS, event, namespace=NAMESPACE)
 
         with pytest.raises(AlreadyExists):
-            client.create(kinds.EVENTS, event, namespace=NAMESPACE)
+            client.create(kinds.CORE_EVENTS, event, namespace=NAMESPACE)
+        newer = client.get(kinds.EVENTS, name, namespace=NAMESPACE)
+        assert (newer["note"], newer["reportingController"]) == ("it joined", "joiner.dev/joiner")
+        assert newer["deprecatedLastTimestamp"] == "2026-11-21T05:17:28Z"
 
     def end_of(self, client: Kube, name: str) -> None:
         client.patch(kinds.NODECLAIMS, name, {"metadata": {"finalizers": None}})

@@ -33,7 +33,7 @@ from joiner.adapters.kube_classes import write_finalizer_changes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.status_writing import write_declared_statuses
@@ -50,9 +50,16 @@ from joiner.planning import Plan, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.inputs.claim_pools import count_left_out, with_claim_pools
 from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass
+from joiner.pools.standalone_claims import find_claims_to_launch
 from joiner.reporting import plan_events as reporting
 from joiner.reporting.events import Event
-from joiner.reporting.launch_conditions import report_copied, report_unlaunched, with_problems, with_refusal
+from joiner.reporting.launch_conditions import (
+    report_copied,
+    report_unlaunched,
+    with_problems,
+    with_refusal,
+    with_turns,
+)
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
@@ -176,8 +183,14 @@ class ClaimRecording:
                 found.append(with_refusal(claim, refusals[claim.key], now))
             elif claim.key not in planned:
                 found.append(with_problems(claim, problems, now))
-        changed = [after for after in found if after not in world.claims]
-        for claim, answer in call_each(changed, lambda each: write_conditions(self._kube, each), KubeError):
+        left_out = [each for each in find_claims_to_launch(world.claims, world.entering) if each.key not in standing]
+        if left_out:
+            found = [with_turns(each, now) for each in found]
+        changed = [each for each in (*found, *(with_turns(one, now) for one in left_out)) if each not in world.claims]
+        answers, _ = call_each_in_time(
+            changed, lambda each: write_conditions(self._kube, each), KubeError, self._time_left
+        )  # the next pass writes those for which no time is left
+        for claim, answer in answers:
             if isinstance(answer, KubeError):
                 logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(answer))
         return found

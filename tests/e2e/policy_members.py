@@ -25,7 +25,7 @@ PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 MACHINES = "/apis/karpenter.sh/v1alpha5/machines"
-EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+EVENTS = "/api/v1/namespaces/default/events"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -318,7 +318,7 @@ def mutated(admin: KubeApi, pod: str) -> Iterator[None]:
 
 def event(controller: str) -> Object:
     about = {"apiVersion": "v1", "kind": "Node", "name": "any"}
-    fields = {"reason": "Tested", "action": "Test", "note": "a test", "type": "Normal", "regarding": about}
+    fields = {"reason": "Tested", "action": "Test", "message": "a test", "type": "Normal", "involvedObject": about}
     meta = {"name": fresh("event"), "namespace": "default"}
-    who = {"reportingController": controller, "reportingInstance": "test", "eventTime": "2026-11-21T05:17:28.123456Z"}
-    return {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": meta, **fields, **who}
+    who = {"reportingComponent": controller, "reportingInstance": "test", "eventTime": "2026-11-21T05:17:28.123456Z"}
+    return {"apiVersion": "v1", "kind": "Event", "metadata": meta, **fields, **who}

@@ -277,7 +277,7 @@ def test_events_have_joiners_reporting_controller(cluster: PolicedCluster) -> No
         ((VIEWERS, STATUS_WRITERS), "PATCH", f"{CLAIMS}/any"),
         ((VIEWERS, STATUS_WRITERS), "DELETE", f"{CLAIMS}/any"),
         ((VIEWERS, STATUS_WRITERS), "PATCH", f"{NODES}/any"),
-        ((VIEWERS, EVENT_WRITERS), "POST", "/api/v1/namespaces/default/events"),
+        ((VIEWERS, EVENT_WRITERS), "POST", "/apis/events.k8s.io/v1/namespaces/default/events"),
         ((VIEWERS, EVENT_WRITERS), "PATCH", f"{EVENTS}/any"),
         ((VIEWERS,), "POST", EVENTS),
         ((VIEWERS,), "GET", "/api/v1/secrets"),

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from joiner.adapters.kube import JSON_PATCH, Kube, Manifest
 from joiner.adapters.kube_errors import AlreadyExists, Conflict, EvictionBlocked, KubeError, NotFound
-from joiner.adapters.kube_kinds import KINDS, Kind
+from joiner.adapters.kube_kinds import CORE_EVENTS, EVENTS, KINDS, Kind
 
 CREATED = "2026-11-21T12:00:00Z"
 
@@ -45,6 +45,8 @@ class FakeKube(Kube):
         """Store an object unchanged, with its status; add its kind and version."""
         kind = KINDS[manifest["apiVersion"], manifest["kind"]]
         made: Manifest = copy.deepcopy(dict(manifest))
+        if kind == CORE_EVENTS:
+            made = _as_newer_event(made)
         metadata = made["metadata"]
         if kind.namespaced:
             metadata.setdefault("namespace", "default")
@@ -215,6 +217,19 @@ def _suits(fields: Mapping[str, str], term: str) -> bool:
     """Return whether an object matches one term of a field selector: ``name=value`` or ``name!=value``."""
     field, _, value = term.partition("!=" if "!=" in term else "=")
     return (fields[field] == value) is ("!=" not in term)
+
+
+def _as_newer_event(event: Manifest) -> Manifest:
+    """Return an event of the core API as events.k8s.io shows it: the API server serves both from one object."""
+    renamed = {
+        "reportingComponent": "reportingController",
+        "involvedObject": "regarding",
+        "message": "note",
+        "firstTimestamp": "deprecatedFirstTimestamp",
+        "lastTimestamp": "deprecatedLastTimestamp",
+        "count": "deprecatedCount",
+    }
+    return {renamed.get(field, field): value for field, value in event.items()} | {"apiVersion": EVENTS.api_version}
 
 
 def _merged(present: Any, changes: Any) -> Any:

@@ -111,6 +111,7 @@ class SimulatedCluster:
     stop_after: str = ""
     boots: bool = True
     node_class: ResolvedNodeClass = CLASS
+    class_deleted: bool = False
     pause: FakePause = field(default_factory=FakePause)
     unpublished: list[str] = field(default_factory=list)
     after_each_launch: Callable[[], None] | None = None
@@ -160,11 +161,6 @@ class SimulatedCluster:
             return False
         self.dead.add(arn(name))
         return True
-
-    def _resolved(self) -> list[ResolvedNodeClass]:
-        """Return the class, unless it was deleted."""
-        deleted = any(asked.startswith("DELETE ") and "ec2nodeclasses/" in asked for asked in self.kube.asked)
-        return [] if deleted else [self.node_class]
 
     def _take_lease(self, name: str) -> int | None:
         lease = self.machine.lease()
@@ -220,7 +216,9 @@ class SimulatedCluster:
             return False
         classes = self._state(
             "resolve_node_classes",
-            lambda _: {"classes": documents.put_node_classes(self.store, task, self._resolved())},
+            lambda _: {
+                "classes": documents.put_node_classes(self.store, task, [] if self.class_deleted else [self.node_class])
+            },
         )["classes"]
         plan = self._state(
             "plan_capacity",

@@ -10,6 +10,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.payload import Execution, Task
 from joiner.planning.inputs.claim_pools import CLAIMS_OF_A_PLAN
 from joiner.pools import NodeClaim
+from joiner.reporting.launch_conditions import TURNS
 from tests.unit.functions.function_loading import load
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
@@ -220,6 +221,30 @@ def test_more_claims_than_one_plan_takes_are_launched_by_one_execution(cluster: 
 
     assert {claim.initialized for claim in claims(cluster)} == {True}
     assert len(cluster.ec2.instances) == CLAIMS_OF_A_PLAN + 2
+
+
+def test_claims_that_take_turns_have_it_in_their_condition_until_they_are_fewer(cluster: SimulatedCluster) -> None:
+    missing = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "other"}
+    cluster.prepare()
+    for number in range(CLAIMS_OF_A_PLAN + 2):
+        created(cluster, f"mine-{number:02}", nodeClassRef=missing)
+
+    swept(cluster, 1)
+    first = {claim.name: claim.conditions["Launched"] for claim in claims(cluster)}
+    waiting = [name for name, found in first.items() if found.reason == "AwaitingTurn"]
+    for number in range(2, 6):
+        swept(cluster, number)
+    later = [claim.conditions["Launched"] for claim in claims(cluster)]
+
+    assert all(found.message.endswith(TURNS) for found in first.values())
+    assert [first[name].status for name in waiting] == ["Unknown"] * 2
+    assert {(found.status, found.reason) for found in later} == {("False", "NotLaunchable")}
+    assert all(found.message.endswith(TURNS) for found in later)
+
+    for name in waiting:
+        cluster.kube.delete(kinds.NODECLAIMS, name)
+    swept(cluster, 9)
+    assert not any(TURNS in claim.conditions["Launched"].message for claim in claims(cluster))
 
 
 def test_a_claim_of_a_class_that_is_not_there_names_it(cluster: SimulatedCluster) -> None:

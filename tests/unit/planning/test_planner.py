@@ -304,7 +304,7 @@ def test_a_pool_without_its_class_offers_nothing() -> None:
     ("node", "metadata", "words"),
     [
         ({"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]}, {}, "did not tolerate taint gpu=yes"),
-        ({}, {"labels": {"tier": "data"}}, "incompatible requirements: the pod wants tier In [web], and no node of this"),
+        ({}, {"labels": {"tier": "data"}}, "incompatible requirements: the pod wants tier In [web], and no node"),
         (
             {"requirements": [{"key": "tier", "operator": "In", "values": ["data", "gpu"]}]},
             {},

@@ -23,12 +23,21 @@ def test_an_event_is_what_the_api_server_takes() -> None:
     assert metadata == {"namespace": "default"}
     assert manifest == {
         "eventTime": "2026-11-21T05:17:28.123456Z",
-        "reportingController": "joiner.dev/joiner",
+        "firstTimestamp": "2026-11-21T05:17:28Z",
+        "lastTimestamp": "2026-11-21T05:17:28Z",
+        "count": 1,
+        "reportingComponent": "joiner.dev/joiner",
         "reportingInstance": "up-20261121T051728",
-        "regarding": {"apiVersion": "v1", "kind": "Pod", "name": "web", "namespace": "default", "uid": "uid-of-web"},
+        "involvedObject": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "web",
+            "namespace": "default",
+            "uid": "uid-of-web",
+        },
         "reason": "TriggeredScaleUp",
         "action": "ScaleUp",
-        "note": "a node is made for it",
+        "message": "a node is made for it",
         "type": "Normal",
     }
 
@@ -49,7 +58,7 @@ def test_the_same_text_within_minutes_is_the_same_event() -> None:
 def test_a_long_note_and_a_long_name_are_cut_to_what_kubernetes_takes() -> None:
     long = Event(Subject("v1", "Pod", "p" * 253, "u", "default"), "R", "A", "n" * 2000).to_kube(NOON, "i" * 300)
 
-    assert len(long["note"].encode()) == 1024
+    assert len(long["message"].encode()) == 1024
     assert len(long["metadata"]["name"]) <= 253
     assert len(long["reportingInstance"]) == 128
 

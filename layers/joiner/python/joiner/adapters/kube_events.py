@@ -28,7 +28,7 @@ def publish_events(
     """
 
     def write(event: Event) -> None:
-        kube.create(kinds.EVENTS, event.to_kube(at, instance), namespace=event.namespace)
+        kube.create(kinds.CORE_EVENTS, event.to_kube(at, instance), namespace=event.namespace)
 
     answers = call_each(limit_events(events, most), write, KubeError)
     return [

@@ -70,6 +70,8 @@ RUNTIME_CLASSES: Final = Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclass
 PRIORITY_CLASSES: Final = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses")
 LEASES: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases", namespaced=True)
 EVENTS: Final = Kind("events.k8s.io", "v1", "Event", "events", namespaced=True)
+CORE_EVENTS: Final = Kind("", "v1", "Event", "events", namespaced=True)
+"""The same events in the older API, which lets a writer set ``lastTimestamp``."""
 
 NODEPOOLS: Final = Kind("karpenter.sh", "v1", "NodePool", "nodepools")
 NODECLAIMS: Final = Kind("karpenter.sh", "v1", "NodeClaim", "nodeclaims")

@@ -3,6 +3,9 @@
 Reasons are those of Cluster Autoscaler and Karpenter, if they have one. A pod that stays pending never gets
 ``FailedScheduling``: that reason belongs to the scheduler, and such an event starts Joiner again.
 
+Events are written in the core API, as Karpenter writes them: events.k8s.io refuses `lastTimestamp`, and without it
+`kubectl get events --sort-by=.lastTimestamp` shows an event before all others. Both APIs show the same events.
+
 The name of an event is a digest of its content and its slot of ten minutes. So the same event in the same slot is not
 created twice.
 """
@@ -16,9 +19,10 @@ from typing import Any, Final, Literal
 from joiner.cluster import Node, Pod
 from joiner.names import CONTROLLER
 from joiner.pools import NodeClaim, NodeClass, NodePool
+from joiner.pools.timestamps import format_timestamp
 
 SLOT_SECONDS: Final = 600
-NOTE_LIMIT: Final = 1024  # bytes; events.k8s.io/v1
+NOTE_LIMIT: Final = 1024  # bytes
 NAME_LIMIT: Final = 253
 OWNERS: Final[Mapping[str, str]] = {
     "DaemonSet": "apps/v1",
@@ -115,12 +119,14 @@ class Event:
         return {
             "metadata": {"name": f"{self.subject.name[: NAME_LIMIT - 17]}.{digest}", "namespace": self.namespace},
             "eventTime": f"{at:%Y-%m-%dT%H:%M:%S.%fZ}",
-            "reportingController": CONTROLLER,
+            **dict.fromkeys(("firstTimestamp", "lastTimestamp"), format_timestamp(at)),
+            "count": 1,
+            "reportingComponent": CONTROLLER,
             "reportingInstance": instance[:128],
-            "regarding": about,
+            "involvedObject": about,
             "reason": self.reason,
             "action": self.action,
-            "note": _shortened(self.note),
+            "message": _shortened(self.note),
             "type": self.kind,
         }
 

@@ -10,12 +10,18 @@ from typing import Final
 
 from joiner.launching import LaunchOutcome, RefusedClaim
 from joiner.names import EXECUTION, LEASE
+from joiner.planning.inputs.claim_pools import CLAIMS_OF_A_PLAN
 from joiner.pools import InvalidManifest, NodeClaim
 from joiner.pools.pool_status import MESSAGE_LIMIT
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.launch_events import list_shortages, without_encoded_part
 
 INSUFFICIENT_CAPACITY: Final = "InsufficientCapacity"
+TURNS: Final = (
+    f"More than {CLAIMS_OF_A_PLAN} NodeClaims of users wait for their launch, and a plan takes {CLAIMS_OF_A_PLAN}: "
+    "first those that no plan has refused, then the others in turn. Correct or delete those that cannot be launched"
+)
+"""The end of the message while claims take turns."""
 REBUILT_WITHIN: Final = timedelta(minutes=10)
 """Time in which a sweep writes the status of a claim that it rebuilt: a sweep that fails is followed by others."""
 
@@ -45,6 +51,19 @@ def with_outcome(claim: NodeClaim, outcome: LaunchOutcome, at: datetime) -> Node
     return _unlaunched(
         claim, "RequestLimitExceeded", "EC2 throttles the account's launches: the launch is tried again", at
     )
+
+
+def with_turns(claim: NodeClaim, at: datetime) -> NodeClaim:
+    """Return the claim with a condition that tells that claims take turns, because more of them wait than a plan takes.
+    A second call changes nothing.
+    """
+    found = claim.conditions["Launched"]
+    if found.message.endswith(TURNS):
+        return claim
+    if found.status != "False":
+        return claim.with_condition("Launched", "Unknown", "AwaitingTurn", TURNS, at=at)
+    message = found.message[: MESSAGE_LIMIT - len(TURNS) - 2]
+    return _unlaunched(claim, found.reason, f"{message}. {TURNS}", at)
 
 
 def report_unlaunched(claim: NodeClaim) -> Event:
