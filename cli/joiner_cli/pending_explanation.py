@@ -34,6 +34,10 @@ class TypeGroup:
     types: tuple[str, ...]
 
 
+def _has_spot_only(pool: NodePool, found: ManifestPlan) -> bool:
+    return found.manifests.snapshot.closed_pools.get(pool.key) == SPOT_POOL
+
+
 def explain_pending_pod(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan) -> str:
     """Return the lines about a pending pod: its requests, and the reason of each pool."""
     asked = ", ".join(format_amount(name, value) for name, value in pod.requests.items() if name != "pods")
@@ -41,7 +45,7 @@ def explain_pending_pod(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan
     for reason in reasons:
         pool = find_pool(reason.pool, found)
         lines += ["", f"{reason.pool or 'Every pool'}: {reason.reason}."]
-        if reason.reason in (SPOT_POOL, SPOT_POD) and pool is not None:
+        if pool is not None and (reason.reason == SPOT_POD or _has_spot_only(pool, found)):
             lines.append(f"  What would have to change: {RemedySearch.of(pod, pool, reason, found).describe()}.")
             continue
         if pool is None or _closed(pool, found):
