@@ -111,7 +111,7 @@ class SimulatedCluster:
     stop_after: str = ""
     boots: bool = True
     node_class: ResolvedNodeClass = CLASS
-    class_deleted: bool = False
+    resolves: bool = True
     pause: FakePause = field(default_factory=FakePause)
     unpublished: list[str] = field(default_factory=list)
     after_each_launch: Callable[[], None] | None = None
@@ -216,9 +216,7 @@ class SimulatedCluster:
             return False
         classes = self._state(
             "resolve_node_classes",
-            lambda _: {
-                "classes": documents.put_node_classes(self.store, task, [] if self.class_deleted else [self.node_class])
-            },
+            lambda _: {"classes": documents.put_node_classes(self.store, task, [self.node_class] * self.resolves)},
         )["classes"]
         plan = self._state(
             "plan_capacity",

@@ -49,7 +49,7 @@ def test_the_pool_of_a_deleted_class_names_the_deletion_and_then_the_absence(run
     name = node_class(running)["metadata"]["name"]
     assert condition_of_the_class(running)[0] == "NodeClassReady"
     running.kube.delete(kinds.EC2NODECLASSES, name)
-    running.class_deleted = True
+    running.resolves = False
 
     running.scale_up("up-2")
 
