@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from joiner_cli.manifests import read_documents, read_manifest_set
+from joiner_cli.manifests.manifest_documents import ManifestDocument
 from tests.unit.cli.command_runs import deployment, node_class, pod, pool
 from tests.unit.cli.manifest_reading import GOOD, read_objects, refusals
 
@@ -49,6 +50,21 @@ def test_a_stateful_set_has_stable_names_and_volume_claims() -> None:
     claims = [one["metadata"]["name"] for one in found.lists["persistentvolumeclaims"]]
     assert claims == ["files", "data-db-0", "data-db-1"]
     assert found.lists["persistentvolumeclaims"][1]["spec"]["storageClassName"] == "gp3"  # the default class
+
+
+def test_a_volume_that_a_stateful_set_has_twice_is_refused_and_one_that_a_claim_template_replaces_is_not() -> None:
+    documents = read_documents([str(GOOD / "shop.yaml")])
+    manifests = [each.manifest for each in documents if isinstance(each, ManifestDocument)]
+    (stateful,) = (each for each in manifests if each["kind"] == "StatefulSet")
+    volumes = stateful["spec"]["template"]["spec"]["volumes"]
+    assert "data" in {each["name"] for each in volumes}
+    assert refusals(stateful) == []
+
+    volumes.append({"name": "scratch", "emptyDir": {}})
+
+    assert refusals(stateful) == [
+        "StatefulSet/shop/db: spec.template.spec.volumes[2].name is scratch: another volume of the pod has this name"
+    ]
 
 
 def test_a_job_has_as_many_pods_as_its_parallelism_and_a_suspended_one_none() -> None:

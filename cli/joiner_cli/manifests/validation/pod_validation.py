@@ -41,7 +41,7 @@ def check_pod(manifest: Manifest, notes: ManifestProblems) -> None:
 def check_pod_spec(spec: Manifest, notes: ManifestProblems, path: str, *, claim_templates: bool = False) -> None:
     """Check a pod spec. With ``claim_templates``, a StatefulSet adds further volumes to each pod."""
     _check_containers(spec, notes, path)
-    _check_volumes(spec.get("volumes") or (), notes, f"{path}.volumes", once=not claim_templates)
+    _check_volumes(spec.get("volumes") or (), notes, f"{path}.volumes")
     if not claim_templates:
         _check_mounts(spec, notes, path)
     _check_resources_of_pod(spec, notes, path)
@@ -261,14 +261,14 @@ def _check_spreads(spreads: Sequence[Manifest], notes: ManifestProblems, path: s
         _check_label_keys(one, "matchLabelKeys", notes, where)
 
 
-def _check_volumes(volumes: Sequence[Manifest], notes: ManifestProblems, path: str, *, once: bool) -> None:
+def _check_volumes(volumes: Sequence[Manifest], notes: ManifestProblems, path: str) -> None:
     seen: set[str] = set()
     for number, volume in enumerate(volumes):
         where = f"{path}[{number}]"
         name = volume.get("name") or ""
         if not is_label(name):
             notes.note(f"{where}.name", name, DNS_LABEL)
-        elif name in seen and once:
+        elif name in seen:
             notes.note(f"{where}.name", name, "another volume of the pod has this name")
         seen.add(name)
         sources = [field for field in volume if field != "name"]
