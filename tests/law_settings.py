@@ -24,7 +24,13 @@ settings.register_profile("fresh", deadline=None, derandomize=False, max_example
 settings.register_profile("nightly", deadline=None, derandomize=False, max_examples=10 * USUAL, print_blob=True)
 
 
-def examples(number: int) -> settings:
-    """Return the settings of a law that has `number` examples by default, and in proportion in other profiles."""
+def examples(number: int, *, repeated: int | None = None) -> settings:
+    """Return the settings of a law that has `number` examples by default, and in proportion in other profiles.
+
+    `repeated` is the number in the profile `default` for a law of whole plans: the examples of that profile are the
+    same in each run, so `make test` learns little from many of them, and `make law-test` draws new ones.
+    """
+    if repeated is not None and PROFILE == "default":
+        number = repeated
     most = number * settings().max_examples // USUAL  # of the profile that is loaded
     return settings(max_examples=most, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -24,7 +24,7 @@ from tests.unit.planning.drawn_clusters import (
     spread,
 )
 
-SLOW_IS_FINE = examples(60)
+SLOW_IS_FINE = examples(60, repeated=30)
 TYPES = {
     "t.small": (1, 2, 0.02),
     "s.large": (2, 4, 0.04),

@@ -75,6 +75,19 @@ def test_a_node_holds_no_more_than_enough_types_can_hold() -> None:
     assert plan.pending == () and all(len(found) >= 2 for found in families(plan))
 
 
+def test_the_smaller_of_two_required_types_limits_the_pods_of_a_node_although_the_larger_costs_less_a_pod() -> None:
+    types = {"s.large": instance_type("s.large", 2, 4, 0.08), "b.2xlarge": instance_type("b.2xlarge", 8, 32, 0.09)}
+    two = {name: of_family(name.partition(".")[0], known) for name, known in types.items()}
+    waiting = pods(4, cpu="900m")
+
+    free = checked(cluster(waiting), catalogue=two)
+    bound = checked(cluster(waiting, node_pool(requirements=[at_least(2)])), catalogue=two)
+
+    assert [len(one.pods) for one in free.nodes] == [4]
+    assert [len(one.pods) for one in bound.nodes] == [2, 2]
+    assert families(bound) == [{"s", "b"}, {"s", "b"}]
+
+
 def test_a_pod_that_leaves_too_little_choice_stays_pending_unless_effort_is_enough() -> None:
     lists = cluster([pod("huge", cpu="7")], node_pool(requirements=[at_least(2)]))
 
