@@ -35,7 +35,7 @@ class PriceSettings:
     rarely, but new instance types are not launched on demand until they have a price."""
 
     def path(self, settings: Path) -> Path | None:
-        """Return the path of the table of a settings file."""
+        """Return the path of the table of a settings file; None without one."""
         return settings.parent / self.file if self.file else None
 
 
