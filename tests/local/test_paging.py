@@ -95,6 +95,11 @@ class FiveOfEachKind:
                 LaunchTemplateData={"ImageId": "ami-1"},
                 TagSpecifications=[{"ResourceType": "launch-template", "Tags": self._tags()}],
             )
+        self.template = self.aws.fresh("template")
+        ec2.create_launch_template(LaunchTemplateName=self.template, LaunchTemplateData={"ImageId": "ami-1"})
+        for number in range(1, MANY):
+            changed = {"ImageId": f"ami-{number}"}
+            ec2.create_launch_template_version(LaunchTemplateName=self.template, LaunchTemplateData=changed)
         self.snapshots = [ec2.create_snapshot(VolumeId=volume)["SnapshotId"] for _ in range(MANY)]
 
     def _list_in_iam_and_eks(self) -> None:
@@ -145,6 +150,23 @@ LISTS: dict[str, tuple[str, Callable[[FiveOfEachKind], Any]]] = {
         lambda w: w.ec2.capacity_reservations([{"Name": "tag:paged", "Values": [w.cluster]}]),
     ),
     "launch templates": ("ec2 DescribeLaunchTemplates", lambda w: w.ec2.launch_templates(w.cluster)),
+    "versions of a launch template": (
+        "ec2 DescribeLaunchTemplateVersions",
+        lambda w: w.ec2.pages(
+            "describe_launch_template_versions", "LaunchTemplateVersions", LaunchTemplateName=w.template
+        ),
+    ),
+    "spot placement scores": (
+        "ec2 GetSpotPlacementScores",
+        lambda w: w.ec2.pages(
+            "get_spot_placement_scores",
+            "SpotPlacementScores",
+            InstanceTypes=["m5.large", "m5.xlarge", "m5.2xlarge"],
+            TargetCapacity=1,
+            SingleAvailabilityZone=True,
+            RegionNames=["us-east-1"],
+        ),
+    ),
     "snapshots": ("ec2 DescribeSnapshots", lambda w: w.ec2.snapshots(w.snapshots)),
     "instance types": (
         "ec2 DescribeInstanceTypes",
