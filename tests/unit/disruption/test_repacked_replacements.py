@@ -54,12 +54,12 @@ def proposal_beside(node: tuple[Json, Json], **more: Any) -> Proposal:
     return proposed(cluster(claim_and_node("old", kind="m.xlarge"), node, pods=pods, **more))
 
 
-def test_a_node_that_a_disruption_launched_is_left_alone_for_half_an_hour() -> None:
+def test_a_node_that_a_disruption_launched_is_left_alone_for_ten_minutes() -> None:
     removed = ["young -> web:node-old"]
 
-    assert drawn(proposal_beside(young(29, "disrupt-20261121T113100-sweep"))) == []
-    assert drawn(proposal_beside(young(30, "disrupt-20261121T113000-sweep"))) == removed
-    assert drawn(proposal_beside(young(29, "up-20261121T113100"))) == removed
+    assert drawn(proposal_beside(young(9, "disrupt-20261121T115100-sweep"))) == []
+    assert drawn(proposal_beside(young(10, "disrupt-20261121T115000-sweep"))) == removed
+    assert drawn(proposal_beside(young(9, "up-20261121T115100"))) == removed
 
 
 def test_a_pool_may_ask_for_another_age_of_all_of_its_nodes() -> None:

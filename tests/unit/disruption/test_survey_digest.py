@@ -171,7 +171,7 @@ def test_a_pool_that_cannot_launch_and_the_least_age_of_a_node_matter() -> None:
     launched = replace(young, annotations={"joiner.dev/execution": "disrupt-20261121T120000-sweep"})
 
     assert digest(closed=[POOL.key]) != digest()
-    assert digest(claim=launched) != digest(claim=launched, now=NOON + timedelta(minutes=30))
+    assert digest(claim=launched) != digest(claim=launched, now=NOON + timedelta(minutes=10))
     assert digest(claim=young, pool=aging) != digest(claim=young, pool=aging, now=NOON + timedelta(minutes=30))
 
 

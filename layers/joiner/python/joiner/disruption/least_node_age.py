@@ -2,7 +2,7 @@
 
 A node that DISRUPT has launched is the result of a proposal. The next proposals, which are made while the pods of the
 wave still move, would rank it among the other nodes again, and could replace it a minute after its launch. So it is
-left alone for half an hour, unless it becomes empty. A pool may set the least age of all of its nodes instead.
+left alone for ten minutes, unless it becomes empty. A pool may set the least age of all of its nodes instead.
 """
 
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from joiner.pools import NodeClaim, NodePool
 
 DISRUPT_EXECUTIONS: Final = "disrupt-"
 """How the names of executions of DISRUPT begin."""
-LEAST_AGE_OF_REPLACEMENTS: Final = timedelta(minutes=30)
+LEAST_AGE_OF_REPLACEMENTS: Final = timedelta(minutes=10)
 
 
 def is_old_enough(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
