@@ -106,6 +106,18 @@ def test_interfaces_of_the_template_are_those_of_the_nodes() -> None:
     assert both.security_group_terms == (SecurityGroupTerm(id="sg-1"),)
 
 
+def test_an_efa_only_interface_before_the_others_hides_none_of_their_options() -> None:
+    first = {"DeviceIndex": 1, "InterfaceType": "efa-only", "Groups": ["sg-1"]}
+    options = {"AssociatePublicIpAddress": False, "Ipv4PrefixCount": 2}
+    second = {"DeviceIndex": 0, "Groups": ["sg-1"], **options, "ConnectionTrackingSpecification": {"UdpTimeout": 45}}
+
+    found = complete(SecurityGroupIds=[], NetworkInterfaces=[first, second])
+
+    assert (found.associate_public_ip_address, found.ip_prefix_count) == (False, 2)
+    assert found.connection_tracking == ConnectionTracking(udp=45)
+    assert found.network_interfaces == (NetworkInterface(0, 1, "efa-only"), NetworkInterface(0, 0))
+
+
 def test_an_image_may_be_a_public_parameter() -> None:
     asked = build_queries(complete(ImageId="resolve:ssm:/aws/service/some/image"), VERSION, cluster="prod")
 

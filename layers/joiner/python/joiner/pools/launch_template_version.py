@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from joiner.pools.node_class import (
+    EFA_ONLY,
     BlockDevice,
     ConnectionTracking,
     ImageTerm,
@@ -67,7 +68,8 @@ def complete_class(node_class: NodeClass, version: LaunchTemplateVersion | None)
         return node_class
     data = version.data
     interfaces = data.get("NetworkInterfaces") or ()
-    first: Data = interfaces[0] if interfaces else {}
+    # An efa-only interface has no addresses; those with addresses are alike (launching/user_launch_templates.py)
+    addressed: Data = next((each for each in interfaces if each.get("InterfaceType") != EFA_ONLY), {})
     profile = data.get("IamInstanceProfile") or {}
     name = profile.get("Name") or str(profile.get("Arn") or "").rpartition("/")[2]
     return replace(
@@ -81,9 +83,9 @@ def complete_class(node_class: NodeClass, version: LaunchTemplateVersion | None)
         tags={**list_template_tags(data), **node_class.tags},
         metadata_options=_read_metadata_options(data.get("MetadataOptions") or {}, node_class.metadata_options),
         detailed_monitoring=bool((data.get("Monitoring") or {}).get("Enabled")),
-        associate_public_ip_address=first.get("AssociatePublicIpAddress"),
-        ip_prefix_count=first.get("Ipv4PrefixCount") or 0,
-        connection_tracking=_read_tracking(first.get("ConnectionTrackingSpecification") or {}),
+        associate_public_ip_address=addressed.get("AssociatePublicIpAddress"),
+        ip_prefix_count=addressed.get("Ipv4PrefixCount") or 0,
+        connection_tracking=_read_tracking(addressed.get("ConnectionTrackingSpecification") or {}),
         network_interfaces=_read_interfaces(interfaces),
         nested_virtualization=(data.get("CpuOptions") or {}).get("NestedVirtualization"),
         placement_group=_read_placement(data.get("Placement") or {}),
@@ -165,7 +167,7 @@ def _read_interfaces(interfaces: Sequence[Data]) -> tuple[NetworkInterface, ...]
         NetworkInterface(
             card=each.get("NetworkCardIndex") or 0,
             device=each.get("DeviceIndex") or 0,
-            kind="efa-only" if each.get("InterfaceType") == "efa-only" else "interface",
+            kind=EFA_ONLY if each.get("InterfaceType") == EFA_ONLY else "interface",
         )
         for each in interfaces
     )
