@@ -83,8 +83,8 @@ class InterruptionPrices:
     ) -> Mapping[SpotPlace, float]:
         scores, refused = read_placement_scores(ec2, self.scored, choose_families(types, hours, now))
         for family, reason in refused.items():
-            logger.warning("EC2 gave no placement score: plans use the history only", family=family, reason=reason)
-        return expect_warnings(scores, [each.name for each in types])
+            logger.warning("EC2 gave no placement score: the mean of the others counts", family=family, reason=reason)
+        return expect_warnings(scores, types)
 
 
 class CatalogueRefresh:

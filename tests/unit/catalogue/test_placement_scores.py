@@ -7,11 +7,16 @@ from joiner.catalogue.interruption_history import DAY, Interruptions, SpotHours,
 from joiner.catalogue.placement_scores import FAMILIES_ASKED, choose_families, expect_warnings
 
 NOW = 100 * DAY
+ZONES = ("z-1a", "z-1b", "z-1c")
 SIZES = ("large", "xlarge", "2xlarge")
 
 
 def spot_type(name: str, capacity_type: str = "spot") -> InstanceType:
     return InstanceType(name, offerings=(Offering("z-1a", capacity_type, 0.03),))
+
+
+def offered(name: str) -> InstanceType:
+    return InstanceType(name, offerings=tuple(Offering(zone, "spot", 0.03) for zone in ZONES))
 
 
 def family(name: str) -> list[InstanceType]:
@@ -44,13 +49,32 @@ def test_only_the_most_used_families_are_asked_for() -> None:
 
 
 def test_the_best_score_expects_nothing_and_the_worst_one_warning_in_a_hundred_hours() -> None:
-    expected = expect_warnings({"m5": {"z-1a": 10, "z-1b": 1, "z-1c": 4}}, ["m5.large", "c5.large"])
+    expected = expect_warnings({"m5": {"z-1a": 10, "z-1b": 1, "z-1c": 4}}, [offered("m5.large")])
 
     assert expected == {("m5.large", "z-1b"): 1.0, ("m5.large", "z-1c"): 0.6667}
     assert interruption_rates((), SpotHours(), NOW, expected) == {
         ("m5.large", "z-1b"): 0.01,
         ("m5.large", "z-1c"): pytest.approx(0.006667),
     }
+
+
+def test_a_type_without_a_score_counts_as_the_mean_of_the_known_scores() -> None:
+    scores = {"m5": {"z-1a": 10, "z-1b": 1}, "r5": {}}
+
+    expected = expect_warnings(scores, [offered("m5.large"), offered("c5.large"), spot_type("r5.large")])
+
+    assert expected == {
+        ("m5.large", "z-1b"): 1.0,
+        ("m5.large", "z-1c"): 0.5,
+        **{("c5.large", zone): 0.5 for zone in ZONES},
+        ("r5.large", "z-1a"): 0.5,
+    }
+
+
+def test_without_any_score_and_for_on_demand_nodes_nothing_is_expected() -> None:
+    assert expect_warnings({}, [offered("m5.large")]) == {}
+    assert expect_warnings({"m5": {}}, [offered("m5.large")]) == {}
+    assert expect_warnings({"m5": {"z-1a": 1}}, [spot_type("m5.large", "on-demand")]) == {}
 
 
 def test_the_history_outweighs_the_score() -> None:

@@ -7,12 +7,18 @@ outweighs it with time.
 
     expected warnings = (10 - score) / 9
 
+A type and zone without a score (its family is not asked for, EC2 refused, or the answer lacks the zone) counts as the
+mean of the known scores. An unknown score is no good news: with the best one, every other family would be a little
+cheaper than the families that the cluster uses, only because nobody asked. Without any score nothing is expected.
+
 EC2 limits how many different requests an account makes in a day, and scores of one or two types are always low. So the
 types of one family are asked for together, for the families of which the cluster had most spot nodes. Source: EC2 user
 guide, "Spot placement score".
 
->>> expect_warnings({"m5": {"z-1a": 10, "z-1b": 1}}, ["m5.large"])
-{('m5.large', 'z-1b'): 1.0}
+>>> from joiner.catalogue.instance_types import Offering
+>>> spot = tuple(Offering(zone, SPOT, 0.03) for zone in ("z-1a", "z-1b", "z-1c"))
+>>> expect_warnings({"m5": {"z-1a": 10, "z-1b": 1}}, [InstanceType("m5.large", offerings=spot)])
+{('m5.large', 'z-1b'): 1.0, ('m5.large', 'z-1c'): 0.5}
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,11 +64,20 @@ def choose_families(types: Iterable[InstanceType], hours: SpotHours, now: int) -
     return {family: tuple(sorted(members[family])) for family in sorted(chosen)}
 
 
-def expect_warnings(scores: PlacementScores, types: Iterable[str]) -> dict[SpotPlace, float]:
-    """Return the warnings that the scores stand for, by type and zone; those of the best score are left out."""
-    return {
-        (name, zone): round((BEST - score) / (BEST - WORST), 4)
-        for name in types
-        for zone, score in scores.get(family_of(name), {}).items()
-        if score < BEST
+def expect_warnings(scores: PlacementScores, types: Iterable[InstanceType]) -> dict[SpotPlace, float]:
+    """Return the warnings that the scores stand for, by type and zone of the spot offerings; those of the best score
+    are left out, and so are all without any score.
+    """
+    known = [score for zones in scores.values() for score in zones.values()]
+    if not known:
+        return {}
+    mean = sum(known) / len(known)
+    found = {
+        (each.name, one.zone): round(
+            (BEST - scores.get(family_of(each.name), {}).get(one.zone, mean)) / (BEST - WORST), 4
+        )
+        for each in types
+        for one in each.offerings
+        if one.capacity_type == SPOT
     }
+    return {place: warnings for place, warnings in found.items() if warnings}
