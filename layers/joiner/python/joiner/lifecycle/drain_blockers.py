@@ -11,6 +11,8 @@ from joiner.names import DO_NOT_DISRUPT
 
 INTERNAL_ERROR: Final = 500
 SEVERAL_BUDGETS: Final = "more than one PodDisruptionBudget"
+"""The eviction API answers with an internal error and this text if several budgets select the pod."""
+
 BUDGET: Final = re.compile(r"The disruption budget (?P<name>\S+) (?P<state>.+?)\.?")
 PROTECTED: Final = "asks not to be disrupted"
 HELD_BY_BUDGET: Final = "is held by its disruption budget"

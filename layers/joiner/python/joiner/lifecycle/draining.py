@@ -39,8 +39,6 @@ then.
 SOON: Final = 2
 SELDOM: Final = 60
 
-"""The eviction API answers with an internal error and this text if several budgets select the pod."""
-
 
 @dataclass(frozen=True, slots=True)
 class DrainingPod:

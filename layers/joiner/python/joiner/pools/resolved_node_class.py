@@ -78,8 +78,9 @@ class PlacementGroup:
     def choose_partition(self, requirements: Requirements) -> int:
         """Return the partition of nodes that must meet these requirements; 0 if EC2 shall choose it.
 
-        As in Karpenter, it is the lowest that the requirements allow. Without a requirement on partitions EC2
-        distributes the instances evenly, and the partition is no label.
+        It is the lowest that the requirements allow. Without a requirement on partitions EC2 distributes the instances
+        evenly, and the partition is no label. Karpenter differs: it has an offering for each partition, also for pools
+        that do not require one.
 
         >>> group = PlacementGroup("pg-1", "racks", "partition", 3)
         >>> group.choose_partition(Requirements.from_labels({names.PLACEMENT_PARTITION: "2"}))
