@@ -38,12 +38,10 @@ from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.cluster import Pod
 from joiner.lifecycle.buffer_planning import are_buffers_due, describe_buffers, is_free_capacity_due
 from joiner.lifecycle.claim_progress import assess_progress, list_uncovered_pods, open_assignments
-from joiner.lifecycle.class_finalizers import find_finalizer_changes
 from joiner.lifecycle.copied_claims import read_as_claims_of_users
 from joiner.lifecycle.declared_status import (
     count_outdated_overlays,
     count_unreported,
-    find_outdated_class_conditions,
 )
 from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.initialization import closed_too_long
@@ -59,11 +57,11 @@ from joiner.lifecycle.planning_back_off import (
 )
 from joiner.lifecycle.pod_gathering import SHORT_PAUSE, Batch, BatchTimes, Gathering, missing_pods, must_wait
 from joiner.lifecycle.replica_counts import count_missing_replicas
+from joiner.lifecycle.unsettled_classes import describe_unsettled_classes, find_unsettled_classes
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
 from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
-from joiner.pools import NodeClaim
 from joiner.pools.retiring_nodes import find_retiring_nodes
 from joiner.pools.scheduled_pools import apply_schedules
 
@@ -309,8 +307,8 @@ def _describe_pending(
     *,
     launching: Collection[str],
 ) -> dict[str, PendingPodClass]:
-    """Describe the pending pods, the missing nodes of static pools, the standalone claims, and the capacity buffers,
-    for their back-offs."""
+    """Describe the pending pods, the missing nodes of static pools, the standalone claims, the capacity buffers, and
+    what is to settle about node classes, for their back-offs."""
     return {
         **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=unavailable),
         **describe_missing_replicas(missing, lists=lists, unavailable=unavailable),
@@ -322,6 +320,7 @@ def _describe_pending(
             nodes=world.nodes,
             unavailable=unavailable,
         ),
+        **describe_unsettled_classes(find_unsettled_classes(world.pools, lists, world.classes, world.claims)),
     }
 
 
@@ -330,16 +329,10 @@ def _count_unfinished(recorded: "_Recorded", lists: Mapping[str, Any], world: Sn
     return (
         sum(not launch.unreadable for launch in recorded.launches)
         + _unreported(lists)
-        + len(find_outdated_class_conditions(world.pools, {one.key: one.deleting for one in world.classes}))
         + count_outdated_overlays(lists.get("nodeoverlays") or ())
-        + _unsettled_classes(lists, world.claims)
+        + len(find_unsettled_classes(world.pools, lists, world.classes, world.claims))
         + sum(closed_too_long(node, now) for node in world.nodes)
     )
-
-
-def _unsettled_classes(lists: Mapping[str, Sequence[Mapping[str, Any]]], claims: Sequence[NodeClaim]) -> int:
-    """Return the number of node classes that must get Joiner's finalizer, or lose it."""
-    return len(find_finalizer_changes(_listed(lists, NODE_CLASS_RESOURCES), claims))
 
 
 def _listed(lists: Mapping[str, Sequence[Mapping[str, Any]]], resources: Sequence[str]) -> list[Mapping[str, Any]]:

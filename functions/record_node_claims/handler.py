@@ -45,6 +45,7 @@ from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.class_finalizers import find_finalizer_changes
 from joiner.lifecycle.declared_status import find_status_patch
 from joiner.lifecycle.planning_back_off import replicas_key
+from joiner.lifecycle.unsettled_classes import describe_unsettled_classes, find_unsettled_classes
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Plan, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
@@ -100,7 +101,7 @@ class ClaimRecording:
         plan = documents.get_plan(self._store, keys["plan"])
         planned = list_intents(plan, world, classes, task)
         selection = self._select(planned, task)
-        self._hold_classes(kept, selection.wanted)
+        self._hold_classes(kept, selection.wanted, now)
         names = {intent.claim.name for intent in selection.wanted}
         opened = documents.launches_of(self._forget_the_unlaunched(task, names)[:GROUPS_AT_ONCE])
         buffers = self._keep_buffers(kept, plan, selection.wanted, now)
@@ -195,8 +196,17 @@ class ClaimRecording:
                 logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(answer))
         return found
 
-    def _hold_classes(self, kept: KeptSnapshot, wanted: Sequence[ClaimIntent]) -> None:
+    def _back_off_classes(self, kept: KeptSnapshot, now: datetime) -> None:
+        """Let what this pass settles about node classes start no other scale-up for a while, whether the writes succeed
+        or not: what is settled is not found again.
+        """
+        found = find_unsettled_classes(kept.world.pools, kept.lists, kept.world.classes, kept.world.claims)
+        if asked := describe_unsettled_classes(found):
+            self._answers.refuse(asked, asked, int(now.timestamp()))
+
+    def _hold_classes(self, kept: KeptSnapshot, wanted: Sequence[ClaimIntent], now: datetime) -> None:
         """Give classes with claims the finalizer before the claims are created; remove it from deleted ones without."""
+        self._back_off_classes(kept, now)
         classes = [manifest for plural in NODE_CLASS_RESOURCES for manifest in kept.lists.get(plural, ())]
         claims = [*kept.world.claims, *(intent.claim for intent in wanted)]
         for reason in write_finalizer_changes(self._kube, find_finalizer_changes(classes, claims)):

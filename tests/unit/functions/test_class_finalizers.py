@@ -1,5 +1,6 @@
 """A node class that is deleted stays until its claims are gone, and its events name them."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -8,9 +9,10 @@ import pytest
 from functions.install_manifests.object_release import release_objects
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import delete_claim, list_claims
+from joiner.adapters.kube_errors import Forbidden
 from joiner.names import CLASS_FINALIZER
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-from tests.unit.functions.small_account import pending
+from tests.unit.functions.small_account import NODECLASS, pending
 
 
 def node_class(cluster: SimulatedCluster) -> dict[str, Any]:
@@ -91,6 +93,130 @@ def test_a_deleted_class_goes_after_its_last_claim_by_a_scale_up_that_a_sweep_st
     running.scale_up("up-2")
 
     assert running.kube.all(kinds.EC2NODECLASSES) == []
+
+
+BROKEN: dict[str, Any] = {**NODECLASS, "spec": {**NODECLASS["spec"], "amiSelectorTerms": [{"alias": "al2032@latest"}]}}
+"""A class that has the types of the schema and that Joiner cannot use."""
+
+
+@pytest.fixture
+def without_class(cluster: SimulatedCluster) -> SimulatedCluster:
+    """A pool whose class does not exist, and a pod that waits; the condition of the pool says so."""
+    cluster.prepare(pending("web-1"))
+    cluster.kube.delete(kinds.EC2NODECLASSES, "default")
+    cluster.resolves = False
+    cluster.scale_up("up-1")
+    assert condition_of_the_class(cluster)[0] == "NodeClassNotFound"
+    assert unsettled(cluster) == 0
+    return cluster
+
+
+def unsettled(cluster: SimulatedCluster) -> int:
+    return int(cluster.survey(f"at-{cluster.now:%H%M%S}")[0]["unsettledClasses"])
+
+
+def refuse_patches(cluster: SimulatedCluster, plural: str) -> None:
+    """Let the API server refuse changes of these objects and of their status."""
+
+    def refuse(method: str, path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if method == "PATCH" and f"/{plural}/" in path:
+            raise Forbidden(f"{plural} may not be changed", status=403)
+        return answer()
+
+    cluster.kube.fault = refuse
+
+
+def test_the_pool_of_a_new_class_that_is_not_valid_names_the_mistake(without_class: SimulatedCluster) -> None:
+    without_class.kube.put(BROKEN)
+    assert unsettled(without_class) == 1
+
+    without_class.scale_up("up-2")
+
+    reason, message = condition_of_the_class(without_class)
+    assert reason == "NodeClassNotReady"
+    assert message.startswith("EC2NodeClass/default is not valid: spec.amiSelectorTerms")
+    assert unsettled(without_class) == 0
+
+
+def test_the_scale_up_for_a_class_that_is_not_valid_finds_its_work_without_a_pending_pod(
+    without_class: SimulatedCluster,
+) -> None:
+    without_class.kube.delete(kinds.PODS, "web-1", namespace="default")
+    without_class.kube.put({**BROKEN, "status": {"conditions": [{"type": "Ready", "observedGeneration": 1}]}})
+
+    without_class.scale_up("up-2")
+
+    assert condition_of_the_class(without_class)[0] == "NodeClassNotReady"
+
+
+def test_the_pool_follows_when_the_class_that_is_not_valid_is_mended_or_gone(without_class: SimulatedCluster) -> None:
+    without_class.kube.put(BROKEN)
+    without_class.scale_up("up-2")
+
+    without_class.kube.put(NODECLASS)
+    assert unsettled(without_class) == 1
+    without_class.kube.put(BROKEN)
+    assert unsettled(without_class) == 0
+    without_class.kube.delete(kinds.EC2NODECLASSES, "default")
+    without_class.now += timedelta(minutes=10)
+    assert unsettled(without_class) == 1
+    without_class.scale_up("up-3")
+
+    assert condition_of_the_class(without_class)[0] == "NodeClassNotFound"
+    assert unsettled(without_class) == 0
+
+
+def test_a_class_that_is_not_valid_and_waits_for_its_claims_starts_one_scale_up(running: SimulatedCluster) -> None:
+    running.kube.put({**BROKEN, "metadata": {**node_class(running)["metadata"], "generation": 2}})
+    running.kube.delete(kinds.EC2NODECLASSES, "default")
+    running.resolves = False
+    assert unsettled(running) == 1
+
+    running.scale_up("up-2")
+
+    assert node_class(running)["metadata"]["deletionTimestamp"]
+    assert condition_of_the_class(running)[0] == "NodeClassNotReady"
+    assert unsettled(running) == 0
+
+
+def test_a_condition_that_cannot_be_written_starts_a_scale_up_after_longer_and_longer_waits(
+    without_class: SimulatedCluster,
+) -> None:
+    without_class.kube.put(BROKEN)
+    refuse_patches(without_class, "nodepools")
+
+    assert minutes_of_scale_ups(without_class, 37) == [0, 1, 3, 7, 15, 25, 35]
+    assert condition_of_the_class(without_class)[0] == "NodeClassNotFound"
+
+    without_class.kube.fault = None
+    without_class.kube.delete(kinds.EC2NODECLASSES, "default")
+    without_class.kube.put(NODECLASS)
+    assert unsettled(without_class) == 1, "another state of the class is written at once"
+
+
+def test_a_finalizer_that_cannot_be_removed_starts_a_scale_up_after_longer_and_longer_waits(
+    running: SimulatedCluster,
+) -> None:
+    running.kube.delete(kinds.PODS, "web-1", namespace="default")
+    running.kube.delete(kinds.EC2NODECLASSES, "default")
+    running.resolves = False
+    running.scale_up("up-2")
+    for claim in list_claims(running.kube).claims:
+        delete_claim(running.kube, claim)
+    refuse_patches(running, "ec2nodeclasses")
+
+    assert minutes_of_scale_ups(running, 10) == [0, 1, 3, 7]
+
+
+def minutes_of_scale_ups(cluster: SimulatedCluster, minutes: int) -> list[int]:
+    """Run a sweep each minute; return the minutes in which it started a scale-up for a class or a pool's condition."""
+    found = []
+    for minute in range(minutes):
+        if unsettled(cluster):
+            found.append(minute)
+            assert cluster.scale_up(f"minute-{minute}")
+        cluster.now += timedelta(minutes=1)
+    return found
 
 
 def test_an_empty_node_stays_while_the_class_of_its_pool_cannot_launch_another(running: SimulatedCluster) -> None:

@@ -18,8 +18,7 @@ from joiner.pools import (
     ResolvedNodeClass,
     compute_pool_conditions,
 )
-from joiner.pools.absent_classes import NOT_FOUND, TERMINATING, explain_absent_class
-from joiner.pools.conditions import Condition
+from joiner.pools.absent_classes import explain_absent_class
 from joiner.pools.node_pool import PoolKind
 from joiner.pools.pool_status import MESSAGE_LIMIT
 from joiner.pools.registration_health import FIELD, reset_registrations, with_registration_health
@@ -162,30 +161,6 @@ def count_unreported(pools: Iterable[Manifest], classes: Iterable[Manifest]) -> 
     """
     answered = [_answered(manifest) for manifest in classes]
     return sum(_answered(manifest) is not True for manifest in pools) + answered.count(False)
-
-
-def find_outdated_class_conditions(pools: Iterable[NodePool], classes: Mapping[str, bool]) -> list[str]:
-    """Return the keys of the pools whose condition `NodeClassReady` contradicts the existence of their class: it was
-    created, deleted, or is gone since. `classes` are those that exist, by key, with whether they are being deleted.
-
-    >>> from joiner.pools import NodeClassRef
-    >>> find_outdated_class_conditions([NodePool("web", NodeClassRef("EC2NodeClass", "default"))], {})
-    []
-    """
-    return [
-        pool.key
-        for pool in pools
-        if pool.class_ref.kind != "Inline" and _is_outdated(pool.conditions["NodeClassReady"], classes, pool)
-    ]
-
-
-def _is_outdated(condition: Condition, classes: Mapping[str, bool], pool: NodePool) -> bool:
-    if not condition.reason:
-        return False
-    if pool.class_ref.key not in classes:
-        return condition.true or condition.reason == TERMINATING
-    deleting = classes[pool.class_ref.key]
-    return deleting != (condition.reason == TERMINATING) or condition.reason == NOT_FOUND
 
 
 def _answered(manifest: Manifest) -> bool | None:

@@ -6,11 +6,13 @@ keeps its conditions while it is deleted, as in Karpenter.
 
 from collections.abc import Iterable
 
+from joiner.pools.conditions import Condition
 from joiner.pools.invalid_manifests import InvalidManifest
 from joiner.pools.node_class import NodeClass
 
 NOT_FOUND = "NodeClassNotFound"
 TERMINATING = "NodeClassTerminating"
+NOT_READY = "NodeClassNotReady"
 
 
 def explain_absent_class(
@@ -31,10 +33,19 @@ def explain_absent_class(
         return TERMINATING, f"{key} is being deleted{waits}: {remedy}"
     errors = [problem.message for problem in problems if problem.object == key and problem.severity == "error"]
     if errors:
-        return "NodeClassNotReady", f"{key} is not valid: {'; '.join(errors)}"
+        return NOT_READY, f"{_not_valid(key)}: {'; '.join(errors)}"
     if declared is None:
         return NOT_FOUND, f"{key} does not exist: create it, or name another class in the pool"
     ready = declared.conditions["Ready"]
     if ready.status == "False":
-        return ready.reason or "NodeClassNotReady", f"{key} is not ready: {ready.message}"
+        return ready.reason or NOT_READY, f"{key} is not ready: {ready.message}"
     return "NodeClassReadinessUnknown", f"{key} has not been resolved in EC2 yet: the next plan does it"
+
+
+def says_not_valid(condition: Condition, key: str) -> bool:
+    """Return whether the condition is the one of a pool whose class, by `key`, exists and is not valid."""
+    return condition.reason == NOT_READY and condition.message.startswith(_not_valid(key))
+
+
+def _not_valid(key: str) -> str:
+    return f"{key} is not valid"

@@ -1,24 +1,19 @@
 """Find node classes whose finalizer must change, and pools whose condition is about a former class: a scale-up changes
 both under the lease.
+
+What a scale-up could not change is left out until its back-off ends.
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterCheck, ClusterSurvey
-from joiner.lifecycle.class_finalizers import find_finalizer_changes
-from joiner.lifecycle.declared_status import find_outdated_class_conditions
-from joiner.names import NODE_CLASS_RESOURCES
+from joiner.lifecycle.planning_back_off import find_classes_to_plan
+from joiner.lifecycle.unsettled_classes import describe_unsettled_classes, find_unsettled_classes
 
 
-def find_unsettled_classes(survey: ClusterSurvey) -> list[str]:
+def find_classes_to_settle(survey: ClusterSurvey) -> list[str]:
     """Return one sentence for each class and for each pool."""
-    classes = [manifest for plural in NODE_CLASS_RESOURCES for manifest in survey.lists.get(plural, ())]
-    deleting = {
-        f"{one['kind']}/{one['metadata']['name']}": bool(one["metadata"].get("deletionTimestamp")) for one in classes
-    }
-    outdated = find_outdated_class_conditions(survey.pools, deleting)
-    return [f"the condition NodeClassReady of {key} is about a former class" for key in outdated] + [
-        f"{hold.kind}/{hold.name} {'has claims and no finalizer' if hold.added else 'is deleted and has no claims'}"
-        for hold in find_finalizer_changes(classes, survey.claims)
-    ]
+    found = find_unsettled_classes(survey.pools, survey.lists, survey.classes, survey.claims)
+    due = find_classes_to_plan(describe_unsettled_classes(found), survey.answers, survey.at)
+    return [one.message for one in found if describe_unsettled_classes([one]).keys() & due]
 
 
-UNSETTLED_CLASSES = ClusterCheck("unsettledClasses", find_unsettled_classes)
+UNSETTLED_CLASSES = ClusterCheck("unsettledClasses", find_classes_to_settle)
