@@ -8,7 +8,7 @@ from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
 from tests.plan_checker import check_plan
-from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, node_pool, pods
+from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, node_pool, pods, spread
 
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 ANOTHER = {name: instance_type(name, 4, 16, 0.2) for name in ("only", "other")}
@@ -20,10 +20,10 @@ def in_small_subnets(*free: int | None) -> dict[str, ResolvedNodeClass]:
     return {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
 
 
-def planned_in(classes: Mapping[str, ResolvedNodeClass], count: int = 6) -> Plan:
-    """Return the plan for pods of one node each."""
+def planned_in(classes: Mapping[str, ResolvedNodeClass], count: int = 6, *more: Any, **fields: Any) -> Plan:
+    """Return the plan for pods of one node each, with these fields, and for more pods."""
     lists: dict[str, list[Any]] = {
-        "pods": pods(count, cpu="3"),
+        "pods": [*pods(count, cpu="3", **fields), *more],
         "nodepools": [node_pool(requirements=[ON_DEMAND])],
     }
     made = plan(Snapshot.from_lists(lists), Catalogue.from_json(ANOTHER), classes=classes)
@@ -46,6 +46,7 @@ def test_pods_of_nodes_without_an_address_stay_pending_and_name_the_subnet() -> 
     assert made.lower_bound_per_hour <= made.price_per_hour
     assert {str(reason) for one in made.pending for reason in one.reasons} <= {
         f"default: the subnet subnet-{zone} has {free} free addresses: use larger or more subnets"
+        "; the next plan tries again"
         for zone, free in zip(ZONES, (2, 1), strict=False)
     }
     assert len(made.pending) == 3
@@ -62,3 +63,18 @@ def test_subnets_whose_addresses_are_unknown_limit_nothing() -> None:
     unknown, everywhere = planned_in(in_small_subnets(None, None)), planned_in(CLASSES)
 
     assert [(node.name, node.zone) for node in unknown.nodes] == [(node.name, node.zone) for node in everywhere.nodes]
+
+
+def test_pods_of_a_spread_do_not_stay_without_the_nodes_that_have_no_address() -> None:
+    made = planned_in(in_small_subnets(500, 1, 1), topologySpreadConstraints=[spread()])
+
+    assert Counter(node.zone for node in made.nodes) == {ZONES[0]: 2, ZONES[1]: 1, ZONES[2]: 1}
+    assert len(made.pending) == 2
+
+
+def test_nodes_of_high_priority_get_the_addresses() -> None:
+    urgent = pods(2, "urgent", cpu="3", priority=1000)
+
+    made = planned_in(in_small_subnets(2, 0, 0), 6, *urgent)
+
+    assert {str(pod) for node in made.nodes for pod in node.pods} == {"default/urgent-0", "default/urgent-1"}

@@ -1,8 +1,9 @@
 """Keep the nodes of a plan within the free addresses of their subnets.
 
 Each node takes one address of the subnet in which it is launched: the one with the most free addresses in its zone.
-EC2 refuses nodes beyond that. So this step moves them to other zones, those whose price rises least first. A node that
-cannot move is not launched, and its pods stay pending.
+EC2 refuses nodes beyond that. So this step moves them to other zones, those whose price rises least first; the capacity
+type stays. A node that cannot move is not launched: its pods, and pods whose rules depended on them, stay pending until
+the next plan. Pods of low priority give way first.
 
 Pods take addresses, too, but perhaps of other subnets (custom networking), or fewer (prefixes, IPv6). So nodes move for
 the addresses of their pods only to offers that cost no more, and a warning reports what is left.
@@ -15,7 +16,8 @@ from dataclasses import dataclass, field
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.node_exchange import NodeExchange, offers_for
-from joiner.planning.plan import Reason
+from joiner.planning.plan import TEMPORARY, Reason
+from joiner.planning.state.constraint_check import find_misplaced
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import TINY
@@ -76,19 +78,35 @@ class SubnetUse:
         return [node for node in stay if (subnet := self._subnet_of(node)) is not None and subnet.id in over]
 
     def close_excess(self, nodes: list[NodeState]) -> dict[PodGroup, tuple[Reason, ...]]:
-        """Close as many of these nodes as have no address, those with the fewest pods first."""
+        """Close as many of these nodes as have no address, those of the lowest priority and with the fewest pods first.
+        Return why their pods, and the pods that may not stay without them, are left.
+        """
         reasons: dict[PodGroup, tuple[Reason, ...]] = {}
-        used, free = self._count(lambda _: 1)
-        for node in sorted(nodes, key=lambda one: (sum(one.planned.values()), one.name)):
+        for node in sorted(nodes, key=_importance):
             subnet, choice = self._subnet_of(node), node.choice
-            if subnet is None or choice is None or used[subnet.id] <= free.get(subnet.id, used[subnet.id]):
+            used, free = self._count(lambda _: 1)
+            full = subnet is not None and used[subnet.id] > free.get(subnet.id, used[subnet.id])
+            if subnet is None or choice is None or not full or all(one is not node for one in self.state.new):
                 continue
-            used[subnet.id] -= 1
-            why = f"the subnet {subnet.id} has {subnet.free_ips} free addresses: use larger or more subnets"
-            for group in node.planned:
-                reasons[group] = (Reason(choice.pool_offers.pool.name, why),)
+            why = f"the subnet {subnet.id} has {subnet.free_ips} free addresses: use larger or more subnets{TEMPORARY}"
+            reason = Reason(choice.pool_offers.pool.name, why)
+            reasons |= dict.fromkeys(node.planned, (reason,))
             self.state.close(node)
+            reasons |= dict.fromkeys(self._take_misplaced(), (reason,))
         return reasons
+
+    def _take_misplaced(self) -> list[PodGroup]:
+        """Take off the pods that may not stay where they are, until all others may, and close the nodes that this
+        empties. Return their groups.
+        """
+        taken: list[PodGroup] = []
+        while misplaced := find_misplaced(self.state):
+            for node, group in misplaced:
+                self.state.take(group, node, node.planned.get(group, 0))
+                taken.append(group)
+        for node in [one for one in self.state.new if not one.planned] if taken else []:
+            self.state.close(node)
+        return taken
 
     def _count(self, addresses: AddressesOf) -> tuple[Counter[str], dict[str, int]]:
         """Return how many addresses the new nodes take in each subnet, those of static pools and standalone claims
@@ -101,7 +119,8 @@ class SubnetUse:
         return used, {subnet.id: subnet.free_ips for subnet in known if subnet.free_ips is not None}
 
     def _subnet_of(self, node: NodeState) -> Subnet | None:
-        return self._subnet_in(node.choice, node.choice.one.offering.zone) if node.choice else None
+        choice = node.choice or node.made
+        return self._subnet_in(choice, choice.one.offering.zone) if choice else None
 
     def _subnet_in(self, choice: OfferChoice, zone: str) -> Subnet | None:
         resolved = self.classes.get(choice.pool_offers.pool.class_ref.key)
@@ -125,12 +144,20 @@ class SubnetUse:
 
     @staticmethod
     def _others(node: NodeState, choice: OfferChoice, most: float) -> Iterator[NodeOffer]:
-        """Yield the cheapest offer that holds the node's pods in each other zone, the cheapest first."""
+        """Yield the cheapest offer of the same capacity type that holds the node's pods, in each other zone."""
         best: dict[str, NodeOffer] = {}
         for one in offers_for(choice, node.planned):
             zone, known = one.offering.zone, best.get(one.offering.zone)
             if zone == choice.one.offering.zone or one.supply is not None or one.offer.price_per_hour > most + TINY:
                 continue
+            if one.offering.capacity_type != choice.one.offering.capacity_type:  # a pool's capacity mix is kept
+                continue
             if known is None or (one.offer, one.index) < (known.offer, known.index):
                 best[zone] = one
         yield from sorted(best.values(), key=lambda one: (one.offer, one.index))
+
+
+def _importance(node: NodeState) -> tuple[int, int, str]:
+    """Return the highest priority of a node's pods, their number and its name."""
+    priorities = (group.constraints.priority for group in node.planned)
+    return max(priorities, default=0), sum(node.planned.values()), node.name
