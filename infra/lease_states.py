@@ -1,8 +1,7 @@
 """States that take, ring and release the lease: one execution at a time decides about nodes, and no ring is lost.
 
 The item ``LEASE/scale-up`` contains the execution that has the lease (`holder`), its end (`leaseUntil`, epoch seconds),
-a number that each taking increases (`leaseNumber`), and how often the doorbell rang (`rings`). Scale-ups also write
-when they took it last (`scaleUpAt`, epoch seconds) and the time before that (`scaleUpBefore`).
+a number that each taking increases (`leaseNumber`), and how often the doorbell rang (`rings`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +26,7 @@ class LeaseStates:
     integrations: ServiceIntegrations
     table: str
 
-    def take(
-        self, *, next: str, assign: Mapping[str, str], catch: Sequence[Catch], for_scale_up: bool = False
-    ) -> State:
+    def take(self, *, next: str, assign: Mapping[str, str], catch: Sequence[Catch]) -> State:
         """Take the lease if it is free, expired, or this execution's already: then the same request was sent twice."""
         values = {
             ":now": {"N": jsonata(f"$string({NOW_SECONDS})")},
@@ -41,8 +38,6 @@ class LeaseStates:
             "SET holder = :me, leaseUntil = :until, rings = if_not_exists(rings, :zero), "
             "leaseNumber = if_not_exists(leaseNumber, :zero) + :one"
         )
-        if for_scale_up:  # all clauses read the item as it was before the update
-            update += ", scaleUpBefore = if_not_exists(scaleUpAt, :zero), scaleUpAt = :now"
         condition = "attribute_not_exists(holder) OR leaseUntil < :now OR holder = :me"
         return self._update(update, condition, values, next=next, assign=assign, catch=catch)
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from infra.state_machine_limits import (
-    IDLE_FUNCTION_SECONDS,
     MAX_LAUNCH_GROUPS,
     MAX_REGISTRATION_DELAY_SECONDS,
     MAX_REPLANS,
@@ -17,10 +16,6 @@ THROTTLE_BACKOFF: Final = f"$ceil($min([$power(2, $throttles), {MAX_THROTTLE_BAC
 """Whole seconds before the next plan after EC2 throttled a launch: 1 to 2, then up to 4, 8 and 16. Half of them is
 random, so that clusters of one account do not retry together. The lease lasts longer: a function renews it for its own
 timeout and 30 seconds."""
-
-FUNCTIONS_IDLE: Final = f"""$number($states.result.Attributes.scaleUpAt.N)
-  - $number($states.result.Attributes.scaleUpBefore.N) > {IDLE_FUNCTION_SECONDS}"""
-"""Whether no execution has taken the lease for some time."""
 
 MAY_PLAN_AGAIN: Final = (
     f"$launched = 0 and $turn <= {MAX_SCALE_UP_ROUNDS} and ($not($watching) or "

@@ -3,9 +3,6 @@
 Under the lease, an execution reads the cluster, plans, records the claims, and launches. It releases the lease before
 any node boots, and only if the doorbell did not ring since it read the cluster; otherwise it plans again. Then it waits
 for its nodes: their rings wake it, and a timeout does.
-
-After a quiet time, all functions up to CreateFleet start while the first of them reads the cluster. Otherwise each
-would start when its state is entered, one after the other.
 """
 
 from collections.abc import Mapping
@@ -16,7 +13,6 @@ from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_resources import MachineResources
 from infra.scale_up_expressions import (
-    FUNCTIONS_IDLE,
     INITIAL_VARIABLES,
     MAY_PLAN_AGAIN,
     MAY_SEARCH_AGAIN,
@@ -26,7 +22,7 @@ from infra.scale_up_expressions import (
     SUMMARY,
     THROTTLE_BACKOFF,
 )
-from infra.service_integrations import CALL_SECONDS, execution_name
+from infra.service_integrations import execution_name
 from infra.state_machine_limits import SCALE_UP_TIMEOUT_SECONDS
 from infra.states_language import (
     CONDITION_FAILED,
@@ -36,11 +32,9 @@ from infra.states_language import (
     Retry,
     State,
     States,
-    TaskState,
     choice_state,
     fail_state,
     jsonata,
-    map_state,
     pass_state,
     refusal_branches,
     refusal_states,
@@ -48,10 +42,6 @@ from infra.states_language import (
     succeed_state,
     wait_state,
 )
-from joiner.names import WARM_UP
-
-STARTED_TOGETHER: Final = ("resolve_node_classes", "plan_capacity", "record_node_claims", "launch_instances")
-"""The functions that follow *Find pending pods* up to CreateFleet."""
 
 NO_CATALOGUE: Final = ("NoCatalogue",)
 """The error of the planner before the first refresh of the catalogue has finished."""
@@ -92,8 +82,6 @@ def _take_lease_states(resources: MachineResources) -> States:
             catch=[Catch([EVERY_ERROR], "The scale-up failed")],
         ),
         "Take the lease": _take_lease(resources),
-        "Were the functions idle?": choice_state({"$idle": "Start idle functions"}, otherwise="Find pending pods"),
-        "Start idle functions": _start_idle_functions(resources),
         "Joined the running scale-up": succeed_state({"joined": True}),
         "Let pods gather": wait_state(1, next="Find pending pods"),
         "Find pending pods": _find_pending_pods(resources),
@@ -300,41 +288,10 @@ def _record_launches(resources: MachineResources) -> State:
     )
 
 
-def _start_idle_functions(resources: MachineResources) -> State:
-    """Invoke the next functions asynchronously. One that cannot be invoked starts when its state is entered."""
-    later = "It stays cold"
-    invocation = TaskState(
-        resource=resources.integrations.service("lambda:invoke"),
-        arguments={
-            "FunctionName": jsonata("$states.input.function"),
-            "InvocationType": "Event",
-            "Payload": {WARM_UP: True},
-        },
-        timeout=CALL_SECONDS,
-        output="",
-        retry=[Retry(["States.TaskFailed"], attempts=1)],
-        catch=[Catch([EVERY_ERROR], later, kept=False, output="")],
-    )
-    arns = ", ".join(f"'{resources.functions[name].arn}'" for name in STARTED_TOGETHER)
-    return map_state(
-        f"[{arns}]",
-        selector={"function": jsonata("$states.context.Map.Item.Value")},
-        concurrency=len(STARTED_TOGETHER),
-        states={"Warm up one function": invocation.render(), later: pass_state()},
-        next="Find pending pods",
-        catch=[Catch([EVERY_ERROR], "Find pending pods", kept=False)],
-    )
-
-
 def _take_lease(resources: MachineResources) -> State:
     return resources.lease.take(
-        next="Were the functions idle?",
-        for_scale_up=True,
-        assign={
-            "leaseNumber": attribute("leaseNumber"),
-            "rings": attribute("rings"),
-            "idle": jsonata(FUNCTIONS_IDLE),
-        },
+        next="Find pending pods",
+        assign={"leaseNumber": attribute("leaseNumber"), "rings": attribute("rings")},
         catch=[Catch(CONDITION_FAILED, "Joined the running scale-up"), Catch([EVERY_ERROR], "Release after a failure")],
     )
 

@@ -19,10 +19,6 @@ LEASE_RETRY_SECONDS: Final = 3
 SCALE_UP_TIMEOUT_SECONDS: Final = 3600
 """Timeout of an execution. It gives up a node that has not registered in 15 minutes; an hour bounds everything else."""
 
-IDLE_FUNCTION_SECONDS: Final = 300
-"""Time without a scale-up after which its functions may have no initialized environment: AWS ends those that are idle
-for some minutes."""
-
 MAX_REPLANS: Final = 10
 """Plans of one execution after offerings were short. After that the pods wait for the sweep."""
 

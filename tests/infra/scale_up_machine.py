@@ -1,10 +1,8 @@
 """The state machine of scale-ups on the local Step Functions, and answers of its functions in a run without errors."""
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infra.lease_states import LEASE_KEY
 from infra.machine_resources import MachineResources
 from infra.scale_up_states import scale_up_definition
 from infra.service_integrations import ServiceIntegrations
@@ -73,7 +71,6 @@ UNDER_THE_LEASE = [
     "Is Joiner paused?",
     "Describe the cluster",
     "Take the lease",
-    "Were the functions idle?",
     "Find pending pods",
     "Is there anything to do?",
     "Resolve node classes",
@@ -102,16 +99,6 @@ class ScaleUpMachine(Scripted):
             integrations=ServiceIntegrations("aws"), cluster=self.cluster, table=self.table, functions=self.functions
         )
         self.arn = self.machine("scale-up", scale_up_definition(resources))
-        self.note_earlier_scale_up(seconds_ago=10)
-
-    def note_earlier_scale_up(self, *, seconds_ago: int) -> None:
-        """Write when another execution took the lease last."""
-        self.aws.client("dynamodb").update_item(
-            TableName=self.table,
-            Key=LEASE_KEY,
-            UpdateExpression="SET scaleUpAt = :at",
-            ExpressionAttributeValues={":at": {"N": str(int(time.time()) - seconds_ago)}},
-        )
 
     def start(self, name: str = "up-1") -> str:
         execution: str = self.aws.client("stepfunctions").start_execution(

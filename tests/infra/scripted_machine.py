@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from infra.service_integrations import CalledFunction
 from infra.states_language import State, state_machine, succeed_state
-from joiner.names import WARM_UP, pause_parameter
+from joiner.names import pause_parameter
 from tests.local.running_aws import RunningAws, eventually
 
 ACTOR = """
@@ -40,16 +40,11 @@ LEASE: Mapping[str, Any] = {"kind": {"S": "LEASE"}, "id": {"S": "scale-up"}}
 
 @dataclass
 class AnswerSource:
-    """The answers of the functions, by the cluster in their payload; `warmed` are the functions that were invoked only
-    to be initialized."""
+    """The answers of the functions, by the cluster in their payload."""
 
     machines: dict[str, "Scripted"] = field(default_factory=dict)
-    warmed: list[str] = field(default_factory=list)
 
     def answer(self, name: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
-        if event == {WARM_UP: True}:
-            self.warmed.append(name)
-            return {"answer": {}}
         line = self.machines[event["cluster"]["name"]].next_line(name, event)
         return {"raises": line} if isinstance(line, str) else {"answer": line}
 

@@ -21,8 +21,6 @@ def test_the_scale_up_machine_has_these_states(scale_up: States) -> None:
         "Joiner is paused",
         "Describe the cluster",
         "Take the lease",
-        "Were the functions idle?",
-        "Start idle functions",
         "Joined the running scale-up",
         "Let pods gather",
         "Find pending pods",

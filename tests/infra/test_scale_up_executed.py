@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from infra.lease_states import LEASE_KEY
-from infra.scale_up_states import STARTED_TOGETHER
 from infra.scale_up_workflow import FUNCTIONS
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS, pause_parameter
 from tests.infra.scale_up_machine import (
@@ -53,34 +51,6 @@ def test_a_scale_up_without_errors_enters_these_states_and_releases_the_lease(
     assert call["launches"] == "launches/x/1.json.gz"
     assert (call["lease"], call["execution"]["id"], call["execution"]["name"]) == ({"number": 1}, execution, "up-1")
     assert set(call["cluster"]) >= {"name", "endpoint", "certificateAuthority", "version", "serviceCidr"}
-
-
-@pytest.mark.parametrize(("seconds_ago", "idle"), [(200, False), (3000, True)])
-def test_after_a_quiet_time_the_functions_up_to_the_launch_start_together(
-    account: ScriptedAccount[ScaleUpMachine], seconds_ago: int, idle: bool
-) -> None:
-    machines = account.machines()
-    machines.note_earlier_scale_up(seconds_ago=seconds_ago)
-    account.answers.warmed.clear()
-
-    execution = machines.start()
-
-    assert machines.end(execution)["status"] == "SUCCEEDED"
-    assert ("Start idle functions" in machines.states(execution)) is idle
-    wanted = sorted(STARTED_TOGETHER) if idle else []
-    eventually(lambda: sorted(account.answers.warmed) == wanted)
-
-
-def test_the_first_scale_up_of_a_cluster_starts_its_functions_together(
-    account: ScriptedAccount[ScaleUpMachine],
-) -> None:
-    machines = account.machines()
-    account.aws.client("dynamodb").delete_item(TableName=machines.table, Key=LEASE_KEY)
-
-    execution = machines.start()
-
-    assert machines.end(execution)["status"] == "SUCCEEDED"
-    assert "Start idle functions" in machines.states(execution)
 
 
 def test_a_batch_that_grows_is_looked_at_again_after_a_second(account: ScriptedAccount[ScaleUpMachine]) -> None:
@@ -186,7 +156,7 @@ def test_a_paused_scale_up_takes_no_lease_and_succeeds(account: ScriptedAccount[
     assert json.loads(machines.end(execution)["output"]) == {"paused": True}
     assert machines.states(execution) == ["Read the pause", "Is Joiner paused?", "Joiner is paused"]
     assert machines.calls == {}
-    assert "leaseNumber" not in machines.item("LEASE", "scale-up")
+    assert machines.item("LEASE", "scale-up") == {}
 
 
 def test_a_deleted_pause_parameter_pauses_no_scale_up(account: ScriptedAccount[ScaleUpMachine]) -> None:

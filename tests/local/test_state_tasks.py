@@ -1,7 +1,6 @@
 """Tasks of Step Functions: functions, SDK calls, the lease in a table, and executions that tasks start."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,21 +22,6 @@ def test_a_function_task_gets_its_payload_and_gives_its_answer(sfn: Sfn, local_a
     assert sfn.run({"Count": {**task, "Output": "{% $states.result.Payload %}"}}, {"pods": 1}) == {"pods": 2}
     raw = sfn.run({"Count": task}, {"pods": 1})
     assert (raw["StatusCode"], raw["ExecutedVersion"], raw["Payload"]) == (200, "$LATEST", {"pods": 2})
-
-
-def test_an_asynchronous_invocation_is_accepted_and_runs_apart(sfn: Sfn, local_aws: RunningAws, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
-    name = local_aws.function(
-        "import pathlib\ndef handler(event, context):\n"
-        f"    pathlib.Path({str(seen)!r}).write_text(event['mark'])\n    raise ValueError('nobody reads this')\n"
-    )
-    arguments = {"FunctionName": name, "InvocationType": "Event", "Payload": {"mark": "here"}}
-    task = {"Type": "Task", "Resource": f"{OPTIMIZED}lambda:invoke", "Arguments": arguments}
-
-    assert sfn.run({"Call": {**task, "Output": "{% $states.result.StatusCode %}"}}) == 202
-    assert eventually(lambda: seen.exists() and seen.read_text()) == "here"
-    missing = {**task, "Arguments": {**arguments, "FunctionName": "nowhere"}}
-    assert sfn.end(sfn.start(sfn.create(machine({"Call": missing}))))["error"] == "Lambda.ResourceNotFoundException"
 
 
 def test_a_published_version_is_called_by_its_arn(sfn: Sfn, local_aws: RunningAws) -> None:

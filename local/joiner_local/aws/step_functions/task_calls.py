@@ -51,8 +51,6 @@ class Services(Protocol):
 
     def invoke_function(self, name: str, qualifier: str | None, payload: bytes) -> FunctionAnswer: ...
 
-    def invoke_function_later(self, name: str, qualifier: str | None, payload: bytes) -> str: ...
-
     def client(self, service: str, role: str) -> BaseClient: ...
 
     def start_execution(self, machine: str, name: str | None, input_text: str) -> tuple[str, dt.datetime]: ...
@@ -97,8 +95,9 @@ class TaskCall:
             self.services.stop_execution(self.started)
 
     def _invoke(self, name: str, qualifier: str | None, payload: Json) -> dict[str, Json]:
+        body = payload if isinstance(payload, str) and _is_json(payload) else json.dumps(payload)
         self._authorize(invoke_permission(name, qualifier), "AWSLambdaException")
-        answer = self.services.invoke_function(name, qualifier, _body(payload))
+        answer = self.services.invoke_function(name, qualifier, body.encode())
         if answer.error is not None:
             raise _function_failure(answer.payload)
         return {
@@ -111,21 +110,7 @@ class TaskCall:
 
     def _invoke_optimized(self) -> Json:
         asked = self._checked_arguments()
-        called = (asked["FunctionName"], asked.get("Qualifier"), asked.get("Payload", {}))
-        if asked.get("InvocationType") == "Event":
-            return self._invoke_later(*called)
-        return self._invoke(*called)
-
-    def _invoke_later(self, name: str, qualifier: str | None, payload: Json) -> dict[str, Json]:
-        """Queue an asynchronous invocation; its result is not known to the state."""
-        self._authorize(invoke_permission(name, qualifier), "AWSLambdaException")
-        request_id = self.services.invoke_function_later(name, qualifier, _body(payload))
-        return {
-            "Payload": "",
-            "SdkHttpMetadata": {"HttpHeaders": {}, "HttpStatusCode": 202},
-            "SdkResponseMetadata": {"RequestId": request_id},
-            "StatusCode": 202,
-        }
+        return self._invoke(asked["FunctionName"], asked.get("Qualifier"), asked.get("Payload", {}))
 
     def _start_execution(self) -> Json:
         asked = self._checked_arguments()
@@ -218,11 +203,6 @@ def _function_failure(payload: bytes) -> StateFailure:
     return StateFailure(
         name or "Exception", json.dumps(described, separators=(",", ":")) if described is not None else text
     )
-
-
-def _body(payload: Json) -> bytes:
-    """Return the body of an invocation: a string that is JSON is sent as it is."""
-    return (payload if isinstance(payload, str) and _is_json(payload) else json.dumps(payload)).encode()
 
 
 def _is_json(text: str) -> bool:

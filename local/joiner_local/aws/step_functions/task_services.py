@@ -37,13 +37,6 @@ class TaskServices:
             raise ServiceRefused("TooManyRequestsException", "Rate Exceeded.", 429) from throttled
         return FunctionAnswer(result.payload, result.version, result.request_id, result.error)
 
-    def invoke_function_later(self, name: str, qualifier: str | None, payload: bytes) -> str:
-        """Invoke a function asynchronously; return the id of the request."""
-        try:
-            return self.functions.invoke_later(name, qualifier, payload)
-        except FunctionNotFound as missing:
-            raise ServiceRefused("ResourceNotFoundException", str(missing), 404) from missing
-
     def refusal(self, role: str, permission: RequiredPermission) -> str | None:
         """Return IAM's refusal of a call by the machine's role; None if it is allowed."""
         principal = AssumedRoleSession(role, "states")
