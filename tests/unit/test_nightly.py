@@ -42,7 +42,7 @@ def test_some_targets_run_alone_in_the_order_of_all_and_an_unknown_name_is_refus
 
     names = ("law-test", "full-crash-test")
     shown = subprocess.run(
-        ("make", "--dry-run", "nightly", f"ONLY={' '.join(names)}"),
+        ("make", "--no-print-directory", "--dry-run", "nightly", f"ONLY={' '.join(names)}"),
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -26,7 +26,7 @@ test compares the record with this list::
         DynamoHandler.batch_write_item DynamoHandler.transact_write_items DynamoHandler.transact_get_items
         DynamoDBBackend.transact_write_items DynamoDBBackend.update_item
     ec2.capacity_pools
-        EC2Response.get_spot_placement_scores
+        EC2Response.describe_availability_zones EC2Response.get_spot_placement_scores
     ec2.console_outputs
         EC2Response.get_console_output
     ec2.ebs_volumes

@@ -16,8 +16,9 @@ True
 """
 
 import difflib
+import functools
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final
@@ -28,7 +29,7 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 
-from joiner_local.aws.attribute_patches import replace_attribute
+from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.local_aws import LocalAws
 
 ALL: Final = "*"
@@ -232,6 +233,22 @@ def _check_scored(response: Any, types: Sequence[str]) -> None:
         raise EC2ClientError("InvalidParameterValue", "MaxResults must be between 10 and 1000.")
 
 
+def _checked_zones(original: Callable[[Any], ActionResult]) -> Callable[[Any], ActionResult]:
+    """Return the operation with EC2's check of the names: moto answers without the unknown ones."""
+
+    @functools.wraps(original)
+    def describe_availability_zones(response: Any) -> ActionResult:
+        known = {zone.name for zone in response.ec2_backend.describe_availability_zones()}
+        unknown = sorted(set(response._get_param("ZoneNames", [])) - known)
+        if unknown:
+            raise EC2ClientError("InvalidParameterValue", f"Invalid availability zone: [{', '.join(unknown)}]")
+        return original(response)
+
+    return describe_availability_zones
+
+
 def install(aws: LocalAws) -> None:
+    zones = EC2Response.describe_availability_zones
+    wrap_attribute(EC2Response, "describe_availability_zones", _checked_zones(zones), zones)
     replace_attribute(EC2Response, "get_spot_placement_scores", get_spot_placement_scores)
     aws.add_knobs({"capacity": set_capacity})
