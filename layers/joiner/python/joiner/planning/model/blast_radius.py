@@ -1,19 +1,29 @@
 """How much one node may hold, by the blast radius of its pool: vCPUs, or a share of the pods of each workload.
 
-A radius of vCPUs closes larger types to every group of pods that a smaller type of the pool can hold. A share is a rule
-of the group about hosts. It applies where every pool that the group may use has a share, because the rules of a group
-do not depend on the pool; the largest of them counts. In other cases only the merging of nodes respects the share.
+A radius of vCPUs closes larger types to the groups of pods that a smaller type of the pool in the same zone can hold.
+It does not hold for pods that must share a host-like domain with others: together they may need a larger node.
+
+A share is a rule of the group about hosts. It applies where every pool that the group may use has a share, because the
+rules of a group do not depend on the pool; the largest of them counts. In other cases only the merging of nodes
+respects the share.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from joiner import names
+from joiner.cluster import PodAffinityTerm
 from joiner.cluster.resources import CPU
-from joiner.planning.model.node_offers import OfferSet, PoolOffers
+from joiner.planning.model.node_offers import NodeOffer, OfferSet, PoolOffers
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.pools import NodePool
+from joiner.pools.pool_planning import BlastRadius
 
 TINY: Final = 1e-9
+WIDE_DOMAINS: Final = frozenset({names.ZONE, names.ZONE_ID, names.REGION})
+"""Labels of domains that have room for any number of nodes. Pods that share a domain of another label may share a
+node."""
 
 
 def most_on_a_node(group: PodGroup, share: float) -> int:
@@ -40,21 +50,52 @@ def share_of(group: PodGroup, offered_pools: Iterable[PoolOffers]) -> float | No
     return max(limited) if limited and len(limited) == len(shares) else None
 
 
+def without_radius(pool: NodePool) -> NodePool:
+    """Return the pool without its blast radius."""
+    if pool.planning.blast_radius == BlastRadius():
+        return pool
+    return replace(pool, planning=replace(pool.planning, blast_radius=BlastRadius()))
+
+
 def within_vcpus(
     pool: NodePool, offer_set: OfferSet, groups: Sequence[PodGroup], accepted: Mapping[int, int]
 ) -> dict[int, int]:
     """Return the offers that each group may use, by its index as bits, without types above the pool's radius.
 
-    `accepted` are those whose labels it accepts. A group that no smaller type can hold keeps all of them.
+    `accepted` are those whose labels it accepts. In a zone where no smaller type with unlimited supply can hold the
+    group, it keeps all of them. So does a group that must be with other pods on a host, or that others must be with.
     """
     most = pool.planning.blast_radius.vcpus
     if most is None:
         return dict(accepted)
-    small = [one for one in offer_set.launchable if one.capacity.get(CPU, 0) <= most * 1000]
-    mask = sum(1 << one.index for one in small)
-    return {
-        group.index: accepted[group.index] & mask
-        if any(accepted[group.index] >> one.index & 1 and fits(group, one.free) for one in small)
-        else accepted[group.index]
-        for group in groups
+    small: dict[str | None, list[NodeOffer]] = {}
+    for one in offer_set.launchable:
+        if one.capacity.get(CPU, 0) <= most * 1000:
+            small.setdefault(one.label(names.ZONE), []).append(one)
+    large = {
+        zone: bits & ~sum(1 << one.index for one in small.get(zone, ()))
+        for zone, bits in offer_set.positions(names.ZONE)[0].items()
     }
+    terms = {term for group in groups for term in _host_affinity(group)}
+    found = dict(accepted)
+    for group in groups:
+        if _host_affinity(group) or any(_may_select(term, group) for term in terms):
+            continue
+        mine = accepted[group.index]
+        for zone, bits in large.items():
+            if any(
+                mine >> one.index & 1 and one.supply is None and fits(group, one.free) for one in small.get(zone, ())
+            ):
+                found[group.index] &= ~bits
+    return found
+
+
+def _host_affinity(group: PodGroup) -> list[PodAffinityTerm]:
+    """Return the terms of required affinity that may force pods onto one node."""
+    return [term for term in group.constraints.affinity if term.topology_key not in WIDE_DOMAINS]
+
+
+def _may_select(term: PodAffinityTerm, group: PodGroup) -> bool:
+    """Return whether a term selects the group, if a selector of namespaces selects its namespace."""
+    there = group.namespace in term.namespaces or term.namespace_selector.requirements is not None
+    return there and term.selector.selects(group.labels)
