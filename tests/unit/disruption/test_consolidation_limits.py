@@ -51,6 +51,25 @@ def test_nothing_is_moved_near_the_lower_bound() -> None:
     assert drawn(with_gap(distance + 0.01)) == []
 
 
+@pytest.mark.parametrize("radius", ["2", "25%"])
+def test_running_nodes_above_the_blast_radius_do_not_stop_consolidation(radius: str) -> None:
+    """Within the radius, the pods of node-a would need four nodes, for more than the cluster costs."""
+    lists = cluster(
+        claim_and_node("a", kind="m.xlarge"),
+        claim_and_node("b", kind="s.large"),
+        pods=[
+            *(replica(f"web-{number}", "node-a", cpu="970m", nodeSelector=ON_DEMAND) for number in range(4)),
+            replica("api", "node-b", cpu="30m", app="api", nodeSelector=ON_DEMAND),
+        ],
+        nodepools=[pool({"joiner.dev/blast-radius": radius})],
+    )
+
+    proposal = proposed(lists)
+
+    assert drawn(proposal) == ["b -> api:node-a"]
+    assert proposal.lower_bound_per_hour < proposal.price_per_hour
+
+
 def test_the_same_type_does_not_replace_itself() -> None:
     proposal = proposed(
         cluster(

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from joiner.catalogue import Catalogue
+from joiner.disruption import consolidation
 from joiner.disruption.proposal import Proposal
+from joiner.disruption.wave_search import MOST_CHANGED
+from joiner.planning import Snapshot
 from tests.unit.disruption.initialized_nodes import claim_and_node, replica
-from tests.unit.disruption.proposed_consolidations import NOW, ON_DEMAND, cluster, drawn, pool, proposed
-from tests.unit.planning.drawn_clusters import Json
+from tests.unit.disruption.proposed_consolidations import NOW, ON_DEMAND, cluster, drawn, pool, proposed, reasons
+from tests.unit.planning.drawn_clusters import CLASSES, Json, instance_type
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
@@ -37,6 +41,33 @@ def test_two_replacements_whose_pods_fit_on_one_new_node_are_one_action() -> Non
     assert action.eviction_cost == 4.0
 
 
+OLD_AND_NEW = {
+    "old": instance_type("old", 4, 16, 1.0),
+    "new": instance_type("new", 4, 16, 0.9, pods=100),
+    "frozen": instance_type("frozen", 4, 16, 200.0),
+}
+
+
+def test_a_merged_action_changes_a_limited_number_of_nodes() -> None:
+    """One new node could hold the pods of all forty nodes. The node that no budget releases keeps the search going."""
+    names = [f"n{number:02}" for number in range(40)]
+    nodes = [claim_and_node(name, kind="old", catalogue=OLD_AND_NEW) for name in names]
+    nodes.append(claim_and_node("frozen", kind="frozen", pool="frozen", catalogue=OLD_AND_NEW))
+    pods = [
+        replica(name, f"node-{name}", cpu="10m", memory="1Mi", nodeSelector=ON_DEMAND, affinity=not_on("old"))
+        for name in names
+    ]
+    pods.append(replica("large", "node-frozen", cpu="10m", memory="1Mi", app="large", affinity=not_on("old")))
+    lists = cluster(*nodes, pods=pods, nodepools=[pool(), pool(name="frozen", budgets=[{"nodes": "0"}])])
+
+    proposal = consolidation.propose(
+        Snapshot.from_lists(lists), Catalogue.from_json(OLD_AND_NEW), classes=CLASSES, now=NOW
+    )
+
+    assert sorted(claim for action in proposal.actions for claim in action.claims) == names
+    assert max(len(action.claims) + len(action.replacements) for action in proposal.actions) <= MOST_CHANGED
+
+
 def young(minutes: int, execution: str) -> tuple[Json, Json]:
     """Return a half-used node that an execution launched so long ago."""
     claim, node = claim_and_node("young", kind="s.large")
@@ -60,6 +91,22 @@ def test_a_node_that_a_disruption_launched_is_left_alone_for_ten_minutes() -> No
     assert drawn(proposal_beside(young(9, "disrupt-20261121T115100-sweep"))) == []
     assert drawn(proposal_beside(young(10, "disrupt-20261121T115000-sweep"))) == removed
     assert drawn(proposal_beside(young(9, "up-20261121T115100"))) == removed
+
+
+def test_a_node_that_is_too_young_says_why_it_stays() -> None:
+    longer = [pool({"joiner.dev/consolidation-least-node-age": "1h"})]
+    launched = proposal_beside(young(9, "disrupt-20261121T115100-sweep"))
+    annotated = proposal_beside(young(59, "up-20261121T110100"), nodepools=longer)
+
+    assert reasons(launched)["node-young"] == (
+        "Unconsolidatable: a disruption launched it less than 10 minutes ago "
+        "(joiner.dev/consolidation-least-node-age), and it is not empty"
+    )
+    assert reasons(annotated)["node-young"] == (
+        "Unconsolidatable: it is younger than joiner.dev/consolidation-least-node-age of NodePool/default (3600 s), "
+        "and not empty"
+    )
+    assert "node-young" not in reasons(proposal_beside(young(10, "disrupt-20261121T115000-sweep")))
 
 
 def test_a_pool_may_ask_for_another_age_of_all_of_its_nodes() -> None:

@@ -20,12 +20,14 @@ from joiner.disruption.consolidation_worth import PoolTotals, fixed_by_policy, m
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch, find_candidates, total_by_pool
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.found_actions import FoundWave
+from joiner.disruption.least_node_age import why_too_young
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.disruption.wave_budgets import WaveBudgets
 from joiner.disruption.wave_plan import WaveWriter
 from joiner.disruption.wave_search import WaveSearch
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.limited_offer_search import has_supply
+from joiner.planning.model.blast_radius import without_radius
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
 from joiner.planning.planner import uncollected
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
@@ -80,6 +82,11 @@ class _Consolidation:
             movable, fixed = self._movable(found, simulation, empty)
             kept += fixed
             bound, worth = self._lower_bound(movable, price - sum(one.price for one in empty))
+            kept += [
+                KeptNode(one.claim.name, one.node.name, "Unconsolidatable", why_too_young(one.pool))
+                for one in movable
+                if not one.old_enough
+            ]
             movable = [one for one in movable if one.old_enough]
             price_after = price - sum(one.price for one in empty)
             if price_after > bound * (1 + gap):
@@ -150,13 +157,14 @@ class _Consolidation:
 
     def _lower_bound(self, movable: Sequence[Candidate], price: float) -> tuple[float, dict[str, float]]:
         """Return the lowest possible price of the cluster if these nodes are removed and their pods placed anew, and
-        what each pod is worth."""
+        what each pod is worth. Running nodes may be larger than the blast radius, so it does not count."""
         gone, claims = {one.node.name for one in movable}, {one.claim.key for one in movable}
         moving = {pod.key for one in movable for pod in one.pods}
         after = replace(
             self.world.unbound(self.snapshot, moving),
             nodes=tuple(node for node in self.snapshot.nodes if node.name not in gone),
             claims=tuple(claim for claim in self.snapshot.claims if claim.key not in claims),
+            pools=tuple(without_radius(pool) for pool in self.snapshot.pools),
         )
         state = self.world.state(after)
         for group in state.groups.pending:

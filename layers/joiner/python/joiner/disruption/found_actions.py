@@ -49,7 +49,12 @@ class RepackedGroup:
     @property
     def size(self) -> int:
         """Return the number of nodes, new ones included."""
-        return len(self.nodes) + sum(len(one.opened) for one in self.actions)
+        return len(self.nodes) + self.opened
+
+    @property
+    def opened(self) -> int:
+        """Return the number of new nodes that the replaced actions would launch."""
+        return sum(len(one.opened) for one in self.actions)
 
     @property
     def price(self) -> float:
@@ -60,6 +65,10 @@ class RepackedGroup:
     def removed(self) -> tuple[Candidate, ...]:
         """Return the nodes that are removed, those of the replaced actions included."""
         return (*(one for action in self.actions for one in action.removed), *self.nodes)
+
+    def exceeds(self, most: int, launched: int) -> bool:
+        """Return whether it replaces actions, and removes and launches more than so many nodes together."""
+        return bool(self.actions) and len(self.removed) + launched > most
 
     @property
     def eviction_cost(self) -> float:

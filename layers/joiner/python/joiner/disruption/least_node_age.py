@@ -25,3 +25,13 @@ def is_old_enough(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
         return now - claim.created >= timedelta(seconds=least)
     launched = claim.annotations.get(names.EXECUTION, "").startswith(DISRUPT_EXECUTIONS)
     return not launched or now - claim.created >= LEAST_AGE_OF_REPLACEMENTS
+
+
+def why_too_young(pool: NodePool) -> str:
+    """Return why a node of the pool that is not old enough stays. The text does not depend on the time, so that the
+    event of one node is repeated and not written anew."""
+    least = pool.disruption.limits.least_node_age
+    if least is not None:
+        return f"it is younger than {names.LEAST_NODE_AGE} of {pool.key} ({least} s), and not empty"
+    minutes = LEAST_AGE_OF_REPLACEMENTS // timedelta(minutes=1)
+    return f"a disruption launched it less than {minutes} minutes ago ({names.LEAST_NODE_AGE}), and it is not empty"

@@ -43,6 +43,9 @@ TRIED_OFFERS: Final = 4
 """The number of offers tried for one replacement; an offer with enough resources rarely fails."""
 REPACKED: Final = 12
 """The number of nodes that are repacked together: enough for a good packing, few enough to be replaced at once."""
+MOST_CHANGED: Final = 24
+"""The number of nodes that a merged action removes and launches: as many as a repack of twelve nodes by as many. An
+action waits for all of its new nodes and fails with any of them, so it must not grow with each merge."""
 FAILED_REPACKS: Final = 2
 """After so many repacks in a row that save too little, no other group is tried at this least ratio."""
 LEAST_DIFFERENCE: Final = 1e-9
@@ -220,7 +223,8 @@ class WaveSearch:
             members: list[RepackableNode] = []
             for one in order:
                 larger = group_of((*members, one))
-                if larger.size <= REPACKED and not self._refusal(larger.nodes):
+                fits = larger.size <= REPACKED and not larger.exceeds(MOST_CHANGED, larger.opened)
+                if fits and not self._refusal(larger.nodes):
                     members.append(one)
                     group = larger
                 else:
@@ -307,6 +311,8 @@ class WaveSearch:
         if left and not simulation.pack_on_new(left, REPACK_EFFORT, without=excluded):
             return 0.0, frozenset()
         launched = [node.choice.one.offer for node in simulation.state.new if node.choice]
+        if group.exceeds(MOST_CHANGED, len(launched)):
+            return 0.0, frozenset()
         saving = group.price - sum(offer.price_per_hour for offer in launched)
         return saving, repeated_types(group.removed, launched)
 
