@@ -80,13 +80,8 @@ class _Consolidation:
             empty = [one for one in found.candidates if one.is_empty and one.node.name not in waited_for]
             removed, remaining = self._remove_empty(empty, simulation, budgets)
             movable, fixed = self._movable(found, simulation, empty)
-            kept += fixed
             bound, worth = self._lower_bound(movable, price - sum(one.price for one in empty))
-            kept += [
-                KeptNode(one.claim.name, one.node.name, "Unconsolidatable", why_too_young(one.pool))
-                for one in movable
-                if not one.old_enough
-            ]
+            kept += [*fixed, *_keep_young(movable)]
             movable = [one for one in movable if one.old_enough]
             price_after = price - sum(one.price for one in empty)
             if price_after > bound * (1 + gap):
@@ -175,6 +170,15 @@ class _Consolidation:
         worth = {pod.key: shares[group.index] for group in state.groups.pending for pod in group.pods}
         known: dict[str, float] = defaultdict(float, {key: each for key, each in worth.items() if each < float("inf")})
         return price - sum(one.price for one in movable) + lowest.price_per_hour, known
+
+
+def _keep_young(movable: Sequence[Candidate]) -> list[KeptNode]:
+    """Return why the candidates that are too young stay."""
+    return [
+        KeptNode(one.claim.name, one.node.name, "Unconsolidatable", why_too_young(one.pool))
+        for one in movable
+        if not one.old_enough
+    ]
 
 
 def _refused(movable: Iterable[Candidate], wave: FoundWave, actions: Iterable[DisruptionAction]) -> list[KeptNode]:
