@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.resolve_node_classes import handler as resolve_node_classes
 from joiner.adapters import documents
-from joiner.adapters.ec2_client import Parameters
-from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.catalogue import Catalogue
 from joiner.cluster import Resources
 from joiner.launching import ClaimToLaunch, LaunchOffering, group_launches
@@ -60,15 +57,7 @@ class TemplateAccount(LaunchAccount):
         manifest = {"kind": "Provisioner", "metadata": {"name": "old", "uid": "p-1"}, "spec": {"provider": provider}}
         lists = {"provisioners": [manifest]}
         key = documents.put_snapshot(self.store, self.task, lists, assignments={}, assigned={}, in_flight=())
-        resolver = resolve_node_classes.NodeClassResolver(
-            self.ledger,
-            self.store,
-            ec2=self.ec2,
-            parameters=Parameters(self.aws.client("ssm")),
-            profiles=InstanceProfiles(lambda: self.aws.client("iam")),
-            ceilings=self.ceilings(),
-        )
-        answer = resolver.answer(self.task, key, NOON, 2**33)
+        answer = self.resolver().answer(self.task, key, NOON, 2**33)
         resolved = documents.get_node_classes(self.store, answer["classes"])
         return documents.get_snapshot(self.store, key).with_launch_templates(resolved), resolved[KEY]
 

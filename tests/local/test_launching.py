@@ -86,6 +86,17 @@ class LaunchAccount:
         )
         return plain.with_limits(node_class_limits(Settings(cluster="launching", region="us-east-1")))
 
+    def resolver(self, ceilings: NodeClassPolicy | None = None) -> resolve_node_classes.NodeClassResolver:
+        """Return the resolver of the deployed function, with the default ceilings or others."""
+        return resolve_node_classes.NodeClassResolver(
+            self.ledger,
+            self.store,
+            ec2=self.ec2,
+            parameters=Parameters(self.aws.client("ssm")),
+            profiles=InstanceProfiles(lambda: self.aws.client("iam")),
+            ceilings=ceilings or self.ceilings(),
+        )
+
     def resolve(
         self, *, ceilings: NodeClassPolicy | None = None, **node_class: Any
     ) -> tuple[dict[str, Any], dict[str, ResolvedNodeClass]]:
@@ -99,15 +110,7 @@ class LaunchAccount:
             "ec2nodeclasses": [{**NODECLASS, "spec": spec | node_class}],
         }
         snapshot = documents.put_snapshot(self.store, self.task, lists, assignments={}, assigned={}, in_flight=())
-        resolver = resolve_node_classes.NodeClassResolver(
-            self.ledger,
-            self.store,
-            ec2=self.ec2,
-            parameters=Parameters(self.aws.client("ssm")),
-            profiles=InstanceProfiles(lambda: self.aws.client("iam")),
-            ceilings=ceilings or self.ceilings(),
-        )
-        answer = resolver.answer(self.task, snapshot, NOON, 2**33)
+        answer = self.resolver(ceilings).answer(self.task, snapshot, NOON, 2**33)
         return answer, documents.get_node_classes(self.store, answer["classes"])
 
     def launch(self, *suffixes: str) -> tuple[str, Launch]:

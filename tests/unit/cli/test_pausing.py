@@ -9,22 +9,18 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from moto import mock_aws
 
 from joiner.adapters.pause import Pause
 from joiner.names import pause_parameter
 from joiner_cli.aws_errors import describe_aws_error
 from tests.unit.cli.command_runs import joiner
+from tests.unit.cli.installed_account import aws_in_memory
 
 
 @pytest.fixture
 def deployed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pause]:
     """The pause parameter of the cluster prod, as the deployment creates it, in an account in memory."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    with mock_aws():
+    with aws_in_memory(monkeypatch):
         client = boto3.client("ssm", region_name="eu-west-1")
         client.put_parameter(Name=pause_parameter("prod"), Value="false", Type="String", Overwrite=True)
         yield Pause(client, "prod")

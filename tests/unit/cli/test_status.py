@@ -1,27 +1,12 @@
 """`joiner status`: whether Joiner acts, its nodes, and its exit codes."""
 
-from collections.abc import Iterator
-
 import pytest
 import yaml
-from moto import mock_aws
 
 from joiner.adapters.pause import Pause
 from joiner.names import DELETING, DRAINING, KEEPING
 from tests.unit.cli.command_runs import joiner
-from tests.unit.cli.test_uninstalling import InstalledAccount
-
-
-@pytest.fixture
-def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[InstalledAccount]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    with mock_aws():
-        made = InstalledAccount()
-        yield made
-        made.remove()
+from tests.unit.cli.installed_account import InstalledAccount
 
 
 def test_an_acting_joiner_and_its_nodes_are_shown(account: InstalledAccount) -> None:

@@ -17,10 +17,10 @@ from joiner.cluster import PodAffinityTerm
 from joiner.cluster.resources import CPU
 from joiner.planning.model.node_offers import NodeOffer, OfferSet, PoolOffers
 from joiner.planning.model.pod_groups import PodGroup, fits
+from joiner.planning.tuning import TINY
 from joiner.pools import NodePool
 from joiner.pools.pool_planning import BlastRadius
 
-TINY: Final = 1e-9
 WIDE_DOMAINS: Final = frozenset({names.ZONE, names.ZONE_ID, names.REGION})
 """Labels of domains that have room for any number of nodes. Pods that share a domain of another label may share a
 node."""

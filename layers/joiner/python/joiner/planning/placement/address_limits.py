@@ -82,17 +82,20 @@ class SubnetUse:
         Return why their pods, and the pods that may not stay without them, are left.
         """
         reasons: dict[PodGroup, tuple[Reason, ...]] = {}
+        used, free = self._count(lambda _: 1)
         for node in sorted(nodes, key=_importance):
             subnet, choice = self._subnet_of(node), node.choice
-            used, free = self._count(lambda _: 1)
             full = subnet is not None and used[subnet.id] > free.get(subnet.id, used[subnet.id])
-            if subnet is None or choice is None or not full or all(one is not node for one in self.state.new):
+            if subnet is None or choice is None or not full or not node.planned:  # without pods: closed already
                 continue
             why = f"the subnet {subnet.id} has {subnet.free_ips} free addresses: use larger or more subnets{TEMPORARY}"
             reason = Reason(choice.pool_offers.pool.name, why)
             reasons |= dict.fromkeys(node.planned, (reason,))
             self.state.close(node)
-            reasons |= dict.fromkeys(self._take_misplaced(), (reason,))
+            used[subnet.id] -= 1
+            if misplaced := self._take_misplaced():
+                reasons |= dict.fromkeys(misplaced, (reason,))
+                used, free = self._count(lambda _: 1)
         return reasons
 
     def _take_misplaced(self) -> list[PodGroup]:
