@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from joiner.planning.packing.kernel import FOLDER, PROCESSORS, library_path
+from joiner.planning.packing.kernel.compiled_kernel import FOLDER, PROCESSORS, library_path
 
 SOURCE = Path(FOLDER) / "fill.c"
 FLAGS = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from infra.state_machine_limits import REPLACEMENTS_AWAITED_SECONDS
+from infra.disruption_limits import REPLACEMENTS_AWAITED_SECONDS
 from infra.states_language import jsonata
 
 INITIAL_VARIABLES: Final[Mapping[str, Any]] = {

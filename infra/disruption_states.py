@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.disruption_expressions import INITIAL_VARIABLES, MAY_AWAIT, MUST_SETTLE, SUMMARY
+from infra.disruption_limits import (
+    DISRUPTION_LEASE_ATTEMPTS,
+    DISRUPTION_TIMEOUT_SECONDS,
+    DISRUPTION_TURN_SECONDS,
+    SECONDS_BETWEEN_PROPOSALS,
+)
 from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
+from infra.lease_limits import LEASE_RETRY_SECONDS
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_resources import MachineResources
 from infra.scale_up_states import NO_CATALOGUE
 from infra.service_integrations import ItemUpdate, execution_name
-from infra.state_machine_limits import (
-    DISRUPTION_LEASE_ATTEMPTS,
-    DISRUPTION_TIMEOUT_SECONDS,
-    DISRUPTION_TURN_SECONDS,
-    LEASE_RETRY_SECONDS,
-    SECONDS_BETWEEN_PROPOSALS,
-)
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,

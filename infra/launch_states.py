@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegrations
-from infra.state_machine_limits import (
+from infra.launch_limits import (
     CONCURRENT_INVOCATIONS,
     GATHER_SECONDS,
     GROUPS_OF_ONE_INVOCATION,
@@ -17,6 +16,7 @@ from infra.state_machine_limits import (
     SETTLING_SECONDS,
     SHORTEST_BOOT_SECONDS,
 )
+from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegrations
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,

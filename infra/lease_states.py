@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from infra.lease_limits import LEASE_SECONDS
 from infra.service_integrations import ItemUpdate, ServiceIntegrations
-from infra.state_machine_limits import LEASE_SECONDS
 from infra.states_language import EXECUTION_ARN, NOW_SECONDS, RESULT, Catch, State, jsonata
 from joiner.item_keys import LEASE, SCALE_UP, item_key
 

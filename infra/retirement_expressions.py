@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from infra.state_machine_limits import (
+from infra.retirement_limits import (
     MAX_DUE_WAIT_SECONDS,
     MAX_NOTES_WAIT_SECONDS,
     TERMINATION_POLL_SECONDS,

@@ -22,21 +22,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from infra.lease_limits import LEASE_RETRY_SECONDS
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_resources import MachineResources
 from infra.retirement_expressions import CLAIM_GROUPS, SECONDS_UNTIL_DUE, SECONDS_UNTIL_NOTED, SUMMARY
-from infra.retirement_wave_states import wave_states
-from infra.service_integrations import execution_name
-from infra.state_machine_limits import (
+from infra.retirement_limits import (
     CONCURRENT_GROUPS,
     CONCURRENT_WAVES,
     LAUNCH_RECORD_ATTEMPTS,
     LAUNCH_RECORD_RETRY_SECONDS,
-    LEASE_RETRY_SECONDS,
     RETIREMENT_LEASE_ATTEMPTS,
     STANDARD_LIMITS,
     RetirementLimits,
 )
+from infra.retirement_wave_states import wave_states
+from infra.service_integrations import execution_name
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,

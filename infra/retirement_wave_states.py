@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from infra.retirement_expressions import STAGE_OF_STATE, is_last_round, next_round, seconds_until_next_round
+from infra.retirement_limits import ROUNDS_BETWEEN_PAUSE_CHECKS, SHORT_PAUSE_SECONDS, RetirementLimits
 from infra.service_integrations import CalledFunction, ServiceIntegrations
-from infra.state_machine_limits import ROUNDS_BETWEEN_PAUSE_CHECKS, SHORT_PAUSE_SECONDS, RetirementLimits
 from infra.states_language import (
     EVERY_ERROR,
     FAILURE,

@@ -11,9 +11,9 @@ from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies
 from infra.logged_state_machine import LoggedStateMachine
+from infra.retirement_limits import EXPRESS_LIMITS
 from infra.retirement_states import RetirementResources, retirement_definition
 from infra.service_integrations import ServiceIntegrations
-from infra.state_machine_limits import EXPRESS_LIMITS
 from infra.workflow_functions import called_functions, create_functions
 
 FUNCTIONS: Final = ("begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes")

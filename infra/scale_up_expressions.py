@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from infra.state_machine_limits import (
+from infra.scale_up_limits import (
     MAX_LAUNCH_GROUPS,
     MAX_REGISTRATION_DELAY_SECONDS,
     MAX_REPLANS,

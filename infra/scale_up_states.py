@@ -8,7 +8,7 @@ for its nodes: their rings wake it, and a timeout does.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from infra.concurrent_launch_states import NOTHING_RECORDED, launch_and_register
+from infra.launch_and_registration_states import NOTHING_RECORDED, launch_and_register
 from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
 from infra.lease_states import LEASE_LOST, attribute
 from infra.machine_resources import MachineResources
@@ -22,8 +22,8 @@ from infra.scale_up_expressions import (
     SUMMARY,
     THROTTLE_BACKOFF,
 )
+from infra.scale_up_limits import SCALE_UP_TIMEOUT_SECONDS
 from infra.service_integrations import execution_name
-from infra.state_machine_limits import SCALE_UP_TIMEOUT_SECONDS
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,

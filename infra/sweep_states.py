@@ -24,7 +24,6 @@ from typing import Any, Final
 from infra.lease_states import LeaseStates
 from infra.machine_resources import MachineResources
 from infra.service_integrations import CALL_SECONDS, execution_name
-from infra.state_machine_limits import NEXT_SWEEP_SECONDS, SWEEP_TIMEOUT_SECONDS
 from infra.states_language import (
     CAUSE_LIMIT,
     EVERY_ERROR,
@@ -43,6 +42,7 @@ from infra.states_language import (
     succeed_state,
     wait_state,
 )
+from infra.sweep_limits import NEXT_SWEEP_SECONDS, SWEEP_TIMEOUT_SECONDS
 from infra.sweep_turn_states import TAKE_TURN, SweepTurnStates
 from joiner.names import WARM_UP
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.service_integrations import ItemUpdate, ServiceIntegrations
-from infra.state_machine_limits import SWEEP_TURN_ATTEMPTS, SWEEP_TURN_RETRY_SECONDS
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
@@ -27,6 +26,7 @@ from infra.states_language import (
     jsonata,
     wait_state,
 )
+from infra.sweep_limits import SWEEP_TURN_ATTEMPTS, SWEEP_TURN_RETRY_SECONDS
 from joiner.item_keys import LEASE, SWEEP, item_key
 
 SWEEP_TURN_KEY: Final = item_key(LEASE, SWEEP)

@@ -26,7 +26,7 @@ from joiner_cli.settings_limits import SettingsLimits
 SLOW_IMPORTS: Final = (
     "highspy",
     "joiner.planning.planner",
-    "joiner.planning.output.plan_writer",
+    "joiner.planning.output.plan_assembly",
     "joiner.planning.search",
 )
 """Imported before the deadline starts to count: numpy and the solver load slowly."""

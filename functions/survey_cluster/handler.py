@@ -39,8 +39,8 @@ from joiner.disruption.last_pod_events import digest_nodes, find_pod_events, not
 from joiner.disruption.survey_digest import digest_for_disruption, is_replaced_at_risk, is_survey_due
 from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.buffer_planning import digest_buffers
-from joiner.lifecycle.checks import CHECKS, RETIREMENTS, ClusterSurvey, DueRetirement
-from joiner.lifecycle.checks.cluster_survey import find_obscured_nodes
+from joiner.lifecycle.checks.check_registry import CHECKS, RETIREMENTS
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, find_obscured_nodes
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
 from joiner.lifecycle.copied_claims import find_copied_claims, read_as_claims_of_users
 from joiner.lifecycle.due_retirements import choose_retirements

@@ -3,7 +3,7 @@
 from joiner.adapters import sweep_documents
 from joiner.adapters.store import Store
 from joiner.catalogue.observed_memory import memory_of_nodes, note_observed_memory
-from joiner.lifecycle.checks import ClusterSurvey
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 
 
 def record_node_memory(survey: ClusterSurvey, store: Store) -> None:

@@ -6,7 +6,7 @@ from joiner import names
 from joiner.adapters import spot_history
 from joiner.adapters.store import Store
 from joiner.catalogue.interruption_history import SpotPlace
-from joiner.lifecycle.checks import ClusterSurvey
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 
 
 def record_spot_hours(survey: ClusterSurvey, store: Store) -> None:

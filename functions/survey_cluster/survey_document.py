@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from joiner.adapters.documents import KeptSurvey
-from joiner.lifecycle.checks import ClusterSurvey, SeenClaim
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
+from joiner.lifecycle.checks.instance_survey import SeenClaim
 from joiner.lifecycle.retirement_back_off import drained_by, is_blocked
 from joiner.names import OURS, TERMINATION_FINALIZER
 

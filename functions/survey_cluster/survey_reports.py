@@ -10,7 +10,7 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.payload import Task
-from joiner.lifecycle.checks import ClusterSurvey
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
 from joiner.lifecycle.instance_health import find_impaired_pools
 from joiner.lifecycle.supported_size import beyond_supported_size

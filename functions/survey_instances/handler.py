@@ -36,7 +36,8 @@ from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.disruption.drift import ObservedInstance
 from joiner.item_keys import RETIREMENT
-from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, SeenClaim, SeenInstance
+from joiner.lifecycle.checks.check_registry import INSTANCE_CHECKS
+from joiner.lifecycle.checks.instance_survey import InstanceSurvey, SeenClaim, SeenInstance
 from joiner.lifecycle.orphans import OrphanVerdict, judge_orphans
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, RetirementRequest
 from joiner.lifecycle.unowned_retirements import (

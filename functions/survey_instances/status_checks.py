@@ -14,7 +14,7 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.checks import SeenClaim
+from joiner.lifecycle.checks.instance_survey import SeenClaim
 from joiner.lifecycle.instance_health import HealthFinding, find_impaired, find_impaired_pools, judge_health
 
 logger = Logger(child=True)

@@ -15,7 +15,7 @@ from joiner.adapters import documents
 from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.checks import SeenClaim
+from joiner.lifecycle.checks.instance_survey import SeenClaim
 from joiner.lifecycle.console_output import find_console_cause, keep_last_lines
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 

@@ -15,7 +15,7 @@ import pytest
 
 from joiner.cluster import Taint
 from joiner.cluster.quantities import parse_amount
-from joiner.launching.image_families import IMAGE_FAMILIES
+from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.lifecycle.console_output import find_console_cause
 from joiner.pools.node_class import ImageFamily

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from infra.retirement_limits import EXPRESS_LIMITS, STANDARD_LIMITS
 from infra.retirement_states import RetirementResources, retirement_definition
 from infra.service_integrations import ServiceIntegrations
-from infra.state_machine_limits import EXPRESS_LIMITS, STANDARD_LIMITS
 from tests.infra.scripted_machine import Answer, Line, Scripted
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from infra.state_machine_limits import (
+from infra.lease_limits import LEASE_RETRY_SECONDS
+from infra.retirement_limits import (
     EXPRESS_LIMITS,
-    LEASE_RETRY_SECONDS,
     MAX_DUE_WAIT_SECONDS,
     RETIREMENT_LEASE_ATTEMPTS,
     TERMINATION_POLL_SECONDS,

@@ -21,13 +21,13 @@ from functions.plan_capacity import handler as plan_capacity
 from functions.record_node_claims import handler as record_node_claims
 from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
+from infra.lease_limits import LEASE_SECONDS
 from infra.machine_resources import MachineResources
 from infra.retirement_states import RetirementResources, retirement_definition
 from infra.retirement_workflow import FUNCTIONS as RETIRE_FUNCTIONS
 from infra.scale_up_states import scale_up_definition
 from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
-from infra.state_machine_limits import LEASE_SECONDS
 from infra.sweep_states import SweepResources, sweep_definition
 from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
 from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN

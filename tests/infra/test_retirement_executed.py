@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from infra.retirement_limits import EXPRESS_LIMITS
 from infra.retirement_workflow import FUNCTIONS
-from infra.state_machine_limits import EXPRESS_LIMITS
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
 from tests.infra.retirement_machines import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
 from tests.infra.scripted_machine import Answer, ScriptedAccount, scripted_account

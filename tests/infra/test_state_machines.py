@@ -9,9 +9,10 @@ import jsonata
 
 from infra.function_configuration import CONFIGURATIONS
 from infra.launch_states import AWAIT_NODES_EXPRESSION
+from infra.lease_limits import LEASE_SECONDS
+from infra.retirement_limits import MAX_DUE_WAIT_SECONDS
 from infra.scale_up_expressions import SUMMARY
 from infra.service_integrations import CLUSTER_FIELDS
-from infra.state_machine_limits import LEASE_SECONDS, MAX_DUE_WAIT_SECONDS
 from joiner.adapters.kube_errors import TooManyRequests, Unreachable
 from joiner.lifecycle.emptiness import AHEAD
 from tests.infra.conftest import States, Synthesis, flat, graphs

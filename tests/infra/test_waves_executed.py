@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from infra.retirement_limits import ROUNDS_BETWEEN_PAUSE_CHECKS, STANDARD_LIMITS
 from infra.retirement_workflow import FUNCTIONS
-from infra.state_machine_limits import ROUNDS_BETWEEN_PAUSE_CHECKS, STANDARD_LIMITS
 from joiner.names import pause_parameter
 from tests.infra.retirement_machines import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
 from tests.infra.scripted_machine import Answer, Line, ScriptedAccount, scripted_account

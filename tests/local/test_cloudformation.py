@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from joiner_local.aws.cloudformation.resources import TYPES
+from joiner_local.aws.cloudformation.resources.supported_types import SUPPORTED_TYPES
 from tests.local.every_resource_type import every_type
 from tests.local.running_aws import RunningAws, zipped
 from tests.local.stack_under_test import StackUnderTest, att, parameter, queue, ref
@@ -68,7 +68,7 @@ def test_every_type_can_be_made_changed_and_deleted(local_aws: RunningAws) -> No
     )
     resources = every_type(bucket=bucket, key="layer.zip", cluster=cluster)
 
-    assert {resource["Type"] for resource in resources.values()} == {type_.name for type_ in TYPES}
+    assert {resource["Type"] for resource in resources.values()} == {type_.name for type_ in SUPPORTED_TYPES}
     assert stack.create(resources) == "CREATE_COMPLETE", stack.failures
     changed: dict[str, Any] = json.loads(json.dumps(resources))
     for resource in changed.values():

@@ -31,7 +31,11 @@ from joiner_cli.manifests.manifest_kinds import PLURALS, WORKLOADS, UnknownKind,
 from joiner_cli.manifests.openapi_schemas import ParsedManifest, Schemas
 from joiner_cli.manifests.readiness import Readiness, read_readiness
 from joiner_cli.manifests.schema_structs import SchemaStructs
-from joiner_cli.manifests.validation import check_independent_fields, check_manifest, is_absent_class
+from joiner_cli.manifests.validation.manifest_validation import (
+    check_independent_fields,
+    check_manifest,
+    is_absent_class,
+)
 from joiner_cli.manifests.workload_replicas import UNSCHEDULABLE, Replicas, desired_replicas, missing_replicas
 
 Manifest = Mapping[str, Any]

@@ -127,7 +127,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
     from joiner_local.aws.moto_patches import model_caches
 
     model_caches.cache_service_models()
-    from joiner_local.aws import call_counts, fault_injection
+    from joiner_local.aws import call_counts
     from joiner_local.aws.api_gateway import http_apis
     from joiner_local.aws.aws_lambda import event_source_mappings, function_invocations
     from joiner_local.aws.cloudformation import cloudformation_api
@@ -137,6 +137,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
     from joiner_local.aws.eks import eks_clusters
     from joiner_local.aws.eventbridge import event_rules
     from joiner_local.aws.eventbridge.target_delivery import EventTargets
+    from joiner_local.aws.fault_injection import fault_knobs
     from joiner_local.aws.iam import iam_middleware, instance_profile_listing
     from joiner_local.aws.moto_patches import queue_locks, response_writer, service_limits
     from joiner_local.aws.pricing import price_list
@@ -167,7 +168,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
     schedules.install(aws, targets)
     event_lookup.install(aws)
     service_limits.install()  # the last patch: its checks precede everything else that a method does
-    faults = fault_injection.install(aws, machines)
+    faults = fault_knobs.install(aws, machines)
     iam_middleware.install(aws, machines)
     return RequestObservers(counts, faults)
 

@@ -16,7 +16,7 @@ import pytest
 
 from functions.launch_instances import handler as launch_instances
 from functions.record_node_claims.handler import GROUPS_AT_ONCE
-from infra.state_machine_limits import CONCURRENT_INVOCATIONS, GROUPS_OF_ONE_INVOCATION
+from infra.launch_limits import CONCURRENT_INVOCATIONS, GROUPS_OF_ONE_INVOCATION
 from joiner.adapters import documents
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger

@@ -15,7 +15,7 @@ from joiner.adapters.spot_history import SPOT_HOURS, get_spot_hours
 from joiner.adapters.store import NoSuchDocument
 from joiner.catalogue.interruption_history import DAY, Interruptions, SpotHours
 from joiner.cluster import Node
-from joiner.lifecycle.checks import ClusterSurvey
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 from joiner.pools.codecs.node_claim_manifests import read_node_claim
 from tests.unit.functions.delivered_interruptions import MINE, NOW, QueueRun
 from tests.unit.functions.simulated_cluster import SimulatedCluster

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from joiner.cluster import Taint
 from joiner.launching.class_manifest_problems import find_family_problems
-from joiner.launching.image_families import IMAGE_FAMILIES
+from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
 from joiner.pools import ImageTerm, KubeletConfiguration
 from joiner.pools.node_class import ImageFamily

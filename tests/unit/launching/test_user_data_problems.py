@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from joiner.launching.image_families import IMAGE_FAMILIES
+from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.mime_parts import NODE_CONFIG
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.pools.node_class import ImageFamily

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from joiner.lifecycle.checks import CHECKS, ClusterSurvey
+from joiner.lifecycle.checks.check_registry import CHECKS
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 from joiner.lifecycle.claim_progress import assess_progress, list_uncovered_pods, open_assignments
 from joiner.lifecycle.failed_claims import CONDITION_OF_REASON
 from joiner.planning.model.pending_pods import GIVEN_UP

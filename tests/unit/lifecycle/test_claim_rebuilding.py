@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from joiner.lifecycle.checks import ClusterSurvey
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 from joiner.lifecycle.claim_rebuilding import rebuilt_claim
 from joiner.pools import NodeClaim, NodeClassRef, NodePool, read_node_claim, write_claim_status, write_node_claim
 from tests.unit.lifecycle.joining_nodes import NOON, node

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from joiner.lifecycle.checks import DueRetirement
+from joiner.lifecycle.checks.cluster_survey import DueRetirement
 from joiner.lifecycle.due_retirements import DUE_AT_ONCE, choose_retirements
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason
 from tests.unit.lifecycle.joining_nodes import claim

@@ -10,8 +10,8 @@ from math import inf
 
 import pytest
 
-from infra.state_machine_limits import NEXT_SWEEP_SECONDS
-from joiner.lifecycle.checks import ClusterSurvey
+from infra.sweep_limits import NEXT_SWEEP_SECONDS
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 from joiner.lifecycle.checks.empty_claims import EMPTY, count_waiting_claims
 from joiner.pools import Disruption, DisruptionBudget, NodeClaim, NodeClassRef, NodePool
 from tests.unit.lifecycle.joining_nodes import NOON, claim, node

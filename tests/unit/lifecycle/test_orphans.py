@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from joiner.lifecycle.checks import INSTANCE_CHECKS, InstanceSurvey, Mismatch, SeenClaim, SeenInstance
+from joiner.lifecycle.checks.check_registry import INSTANCE_CHECKS
+from joiner.lifecycle.checks.instance_survey import InstanceSurvey, Mismatch, SeenClaim, SeenInstance
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE, OrphanVerdict, judge_orphans
 
 NOW = 1_795_262_400

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from joiner.cluster import Pod, Taint
-from joiner.lifecycle.checks import ClusterSurvey
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
 from joiner.lifecycle.claim_progress import list_uncovered_pods
 from joiner.lifecycle.retirement import RetirementReason, RetirementStage, RetiringClaim

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from joiner.cluster import Node, Pod
-from joiner.lifecycle.checks import RETIREMENTS, ClusterSurvey, DueRetirement
-from joiner.lifecycle.checks.cluster_survey import find_obscured_nodes
+from joiner.lifecycle.checks.check_registry import RETIREMENTS
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, find_obscured_nodes
 from joiner.lifecycle.checks.deleted_claims import DELETED
 from joiner.lifecycle.checks.empty_claims import EMPTY, count_waiting_claims, empty_claims
 from joiner.lifecycle.checks.expired_claims import EXPIRED

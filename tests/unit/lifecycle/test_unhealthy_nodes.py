@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from joiner.cluster import Node, NodeCondition
-from joiner.lifecycle.checks import RETIREMENTS, ClusterSurvey
+from joiner.lifecycle.checks.check_registry import RETIREMENTS
+from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 from joiner.lifecycle.checks.unhealthy_nodes import UNHEALTHY, find_blocked_pools
 from joiner.lifecycle.retirement import (
     RetirementContext,

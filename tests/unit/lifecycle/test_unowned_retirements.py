@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from joiner.lifecycle.checks import SeenClaim, SeenInstance
+from joiner.lifecycle.checks.instance_survey import SeenClaim, SeenInstance
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.lifecycle.unowned_retirements import (
     AbandonedRetirement,

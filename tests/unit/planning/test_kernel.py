@@ -12,7 +12,7 @@ import pytest
 
 from joiner.planning.arrays import Floats, Whole
 from joiner.planning.effort import Effort, Meter
-from joiner.planning.packing.kernel import FOLDER, PROCESSORS, library_path, supported_processors
+from joiner.planning.packing.kernel.compiled_kernel import FOLDER, PROCESSORS, library_path, supported_processors
 from joiner.planning.packing.node_filling import FillSettings, NodeFiller, NodePattern, Packing
 from joiner.planning.packing.ruin_recreate import ruin_and_recreate
 from joiner.planning.packing.sampling import sample_contents

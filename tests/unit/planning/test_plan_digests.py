@@ -6,7 +6,7 @@ import platform
 import pytest
 
 from joiner.planning import Planner
-from joiner.planning.packing.kernel import best_library
+from joiner.planning.packing.kernel.compiled_kernel import best_library
 from tests.unit.planning.oracle import CASES, OracleCase
 from tests.unit.planning.plan_digests import DIGESTS, digest, digests
 

@@ -1,6 +1,6 @@
 """The reasons of a sweep's survey of the instances: one sentence for each thing found."""
 
-from joiner.lifecycle.checks import Mismatch
+from joiner.lifecycle.checks.instance_survey import Mismatch
 from joiner.lifecycle.orphans import OrphanVerdict
 from joiner.reporting.instance_survey_reasons import describe_instance_survey
 

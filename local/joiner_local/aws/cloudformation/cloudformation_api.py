@@ -15,11 +15,11 @@ from moto.cloudformation.exceptions import CloudFormationError
 from moto.core.responses import ActionResult, BaseResponse, EmptyResult
 
 from joiner_local.aws.attribute_patches import replace_attribute
-from joiner_local.aws.cloudformation import resources
 from joiner_local.aws.cloudformation.custom_resources import PATH, CustomResources
 from joiner_local.aws.cloudformation.intrinsic_functions import resolve_parameters
 from joiner_local.aws.cloudformation.object_urls import bucket_and_key
 from joiner_local.aws.cloudformation.resource_types import ResourceTypeRegistry, ServiceClients
+from joiner_local.aws.cloudformation.resources.supported_types import SUPPORTED_TYPES
 from joiner_local.aws.cloudformation.stack_descriptions import (
     change_set_summary,
     event_description,
@@ -53,7 +53,7 @@ def install(aws: LocalAws, rewrite: Callable[[str], str]) -> None:
     aws.add_path(PATH, custom)
 
     CloudFormationApi.engine = StackEngine(
-        clients, ResourceTypeRegistry([*resources.TYPES, custom.resource_type()]), rewrite
+        clients, ResourceTypeRegistry([*SUPPORTED_TYPES, custom.resource_type()]), rewrite
     )
     replace_attribute(urls, "url_paths", {"{0}/$": CloudFormationApi.dispatch})
     threading.Thread(target=_warm, args=(clients,), daemon=True, name="warm-up").start()

@@ -21,7 +21,7 @@ from joiner.cluster import Pod
 from joiner.cluster.list_pages import PODS, Packed
 from joiner.disruption.drift import ObservedInstance
 from joiner.launching import Launch
-from joiner.lifecycle.checks import SeenClaim
+from joiner.lifecycle.checks.instance_survey import SeenClaim
 from joiner.lifecycle.planning_back_off import PendingPodClass
 from joiner.pools import ResolvedNodeClass
 from joiner.pools.node_class import IpFamily

@@ -20,7 +20,7 @@ from joiner.planning import Offer, PlannedNode, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup, group_mask
-from joiner.planning.output.plan_writer import NodeWriter, PodSlots, narrowed_requirements
+from joiner.planning.output.plan_assembly import NodeWriter, PodSlots, narrowed_requirements
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState

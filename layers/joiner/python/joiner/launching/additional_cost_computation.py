@@ -1,7 +1,7 @@
 """The costs of the nodes of a class beside their instances, from its volumes and the region."""
 
 from joiner.catalogue.volume_and_address_prices import PUBLIC_IPV4_PER_HOUR, price_volumes
-from joiner.launching.image_families import default_devices
+from joiner.launching.image_families.image_family_registry import default_devices
 from joiner.launching.node_images import choose_family
 from joiner.pools import BlockDevice, NodeClass
 from joiner.pools.additional_node_costs import NodeCosts

@@ -4,8 +4,8 @@
 """
 
 from joiner.launching.block_devices import find_declared_volume_problems
-from joiner.launching.image_families import IMAGE_FAMILIES, default_devices
 from joiner.launching.image_families.image_family import field_path
+from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES, default_devices
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.ipv6_nodes import find_ipv6_problems
 from joiner.launching.node_class_policy import NodeClassPolicy

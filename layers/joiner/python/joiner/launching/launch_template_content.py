@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.catalogue.instance_features import InstanceFeatures
-from joiner.launching.image_families import default_devices
+from joiner.launching.image_families.image_family_registry import default_devices
 from joiner.launching.launch import LaunchTemplate
 from joiner.launching.node_interfaces import NO_FEATURES, build_interface_fields
 from joiner.pools import BlockDevice, NodeClass, NodePool, ResolvedNodeClass

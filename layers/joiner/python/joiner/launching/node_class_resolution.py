@@ -20,8 +20,8 @@ from joiner.launching.class_manifest_problems import (
     find_wrong_role,
     role_remedy,
 )
-from joiner.launching.image_families import default_devices
 from joiner.launching.image_families.image_family import field_path
+from joiner.launching.image_families.image_family_registry import default_devices
 from joiner.launching.image_families.image_variants import requirements_of
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.ipv6_nodes import find_ipv6_problems, select_usable_subnets

@@ -5,7 +5,7 @@ Sources: Amazon EKS user guide, "Retrieve recommended Amazon Linux AMI IDs"; Kar
 
 from collections.abc import Iterable
 
-from joiner.launching.image_families import IMAGE_FAMILIES
+from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.image_variants import LATEST, ImageParameter
 from joiner.pools import Image, NodeClass
 from joiner.pools.node_class import ImageFamily

@@ -9,7 +9,7 @@ from typing import Any
 from joiner import names
 from joiner.cluster import Taint
 from joiner.cluster.resources import KUBELET_RESOURCES
-from joiner.launching.image_families import IMAGE_FAMILIES
+from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import ClusterDescription, NodeSettings, UserDataRefused
 from joiner.pools import NodeClaim, NodeClass, NodePool
 from joiner.pools.label_rules import OF_KUBERNETES, in_domain

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from joiner.lifecycle.checks import DueRetirement
+from joiner.lifecycle.checks.cluster_survey import DueRetirement
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason
 
 DUE_AT_ONCE: Final = 200

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from joiner.lifecycle.checks import SeenClaim, SeenInstance
+from joiner.lifecycle.checks.instance_survey import SeenClaim, SeenInstance
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.lifecycle.retirement_back_off import back_off_seconds, may_back_off
 

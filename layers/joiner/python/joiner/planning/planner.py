@@ -113,8 +113,8 @@ class Planner:
         warnings about capacity mixes only.
         """
         # These modules need numpy and HiGHS, which only the planning functions contain.
+        from joiner.planning.output.plan_assembly import write_plan
         from joiner.planning.output.plan_warnings import find_warnings
-        from joiner.planning.output.plan_writer import write_plan
 
         meter = Meter(effort)
         build = partial(

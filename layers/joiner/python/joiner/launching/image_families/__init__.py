@@ -1,35 +1,4 @@
 """Image families: where the images of a family are, and what its nodes read at their first start.
 
-One module has one family, or families with the same way to start. ``FamilyOfImages`` is the interface of all of them.
+One module has one family, or families with the same way to start. ``image_family_registry`` lists them.
 """
-
-from collections.abc import Mapping
-
-from joiner.launching.image_families.al2023 import AmazonLinux2023
-from joiner.launching.image_families.bottlerocket import Bottlerocket
-from joiner.launching.image_families.custom import CustomImages
-from joiner.launching.image_families.eks_bootstrap import AmazonLinux2, Ubuntu
-from joiner.launching.image_families.image_family import FamilyOfImages
-from joiner.launching.image_families.windows import Windows
-from joiner.pools import BlockDevice
-from joiner.pools.node_class import ImageFamily
-
-IMAGE_FAMILIES: Mapping[ImageFamily, FamilyOfImages] = {
-    one.name: one
-    for one in (
-        AmazonLinux2023(),
-        AmazonLinux2(),
-        Bottlerocket(),
-        Ubuntu(),
-        CustomImages(),
-        Windows("Windows2019"),
-        Windows("Windows2022"),
-        Windows("Windows2025", oldest=(1, 35)),
-    )
-}
-"""The families whose nodes Joiner can launch."""
-
-
-def default_devices(family: ImageFamily) -> tuple[BlockDevice, ...]:
-    """Return the volumes of a node whose class names none; empty if the image keeps its own volumes."""
-    return IMAGE_FAMILIES[family].devices if family in IMAGE_FAMILIES else ()

@@ -15,7 +15,7 @@ import highspy
 import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
-from joiner.planning.packing.kernel import MOST_VIEWS, Kernel, NodeSearchResult
+from joiner.planning.packing.kernel.compiled_kernel import MOST_VIEWS, Kernel, NodeSearchResult
 from joiner.planning.packing.node_filling import NodeFiller, NodePattern
 from joiner.planning.relaxation.lp_solver import quiet_solver, run_solver
 from joiner.planning.relaxation.lp_values import Relaxation

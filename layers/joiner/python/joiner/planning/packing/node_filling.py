@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
-from joiner.planning.packing.kernel import MOST_RESOURCES, Kernel, best_library, load_library
+from joiner.planning.packing.kernel.compiled_kernel import MOST_RESOURCES, Kernel, best_library, load_library
 from joiner.planning.relaxation.packing_problem import PackingProblem
 
 

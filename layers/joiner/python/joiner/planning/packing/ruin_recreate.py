@@ -8,7 +8,7 @@ compiled kernel does thousands of iterations a second. Without it, randomized gr
 import numpy as np
 
 from joiner.planning.arrays import Floats
-from joiner.planning.packing.kernel import KernelNodes
+from joiner.planning.packing.kernel.compiled_kernel import KernelNodes
 from joiner.planning.packing.node_filling import NodePattern, Packing
 from joiner.planning.packing.randomized_greedy import GreedyAttempts, pack_best_of_attempts
 from joiner.planning.packing.sampling import scarcity_factors

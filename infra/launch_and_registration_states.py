@@ -11,10 +11,7 @@ it renews the lease, and reports `launching` as false. Then the branch ends.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from infra.launch_states import LaunchStates
-from infra.lease_states import LEASE_KEY
-from infra.service_integrations import ItemUpdate
-from infra.state_machine_limits import (
+from infra.launch_limits import (
     CHECK_DURING_LAUNCHES_SECONDS,
     FIRST_RECORD_SECONDS,
     FREQUENT_RECORDS,
@@ -22,6 +19,9 @@ from infra.state_machine_limits import (
     SECONDS_BETWEEN_FREQUENT_RECORDS,
     SECONDS_BETWEEN_LATER_RECORDS,
 )
+from infra.launch_states import LaunchStates
+from infra.lease_states import LEASE_KEY
+from infra.service_integrations import ItemUpdate
 from infra.states_language import (
     CONDITION_FAILED,
     EVERY_ERROR,
