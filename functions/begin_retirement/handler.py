@@ -24,7 +24,7 @@ from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import get_same_node, list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
-from joiner.adapters.payload import REASON_AT_MOST, Task
+from joiner.adapters.payload import Task
 from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
@@ -38,7 +38,6 @@ from joiner.lifecycle.retirement import (
     RetirementRequest,
     RetirementStage,
     RetiringClaim,
-    first_stage,
     taint_patch,
     untaint_patch,
     with_deadline,
@@ -49,6 +48,7 @@ from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
 from joiner.reporting import retirement_events
 from joiner.reporting.events import Event
+from joiner.reporting.shortened_reasons import REASON_AT_MOST
 
 logger = Logger()
 
@@ -175,7 +175,7 @@ class RetirementStart:
         )
         if claim is not None and failure is not None:
             claim = self._write_boot_failure(claim, failure, now)
-        retiring = self._entry(candidate, claim, node, noted.since)
+        retiring = candidate.begin(claim, node, noted.since)
         gone = retiring.stage is RetirementStage.TERMINATED
         moving = 0 if gone else rules.count_moving_pods(candidate, claim, noted.deadline, now)
         logger.info(
@@ -204,22 +204,6 @@ class RetirementStart:
         except NotFound:
             return claim
         return after
-
-    def _entry(
-        self, candidate: RetirementCandidate, claim: NodeClaim | None, node: Node | None, since: int
-    ) -> RetiringClaim:
-        of_claim, of_node = claim.instance_id if claim else "", candidate.node.instance_id if candidate.node else ""
-        instance = of_claim or of_node or candidate.request.instance
-        return RetiringClaim(
-            claim=candidate.request.claim,
-            reason=candidate.request.reason,
-            kind=claim.kind if claim else "",
-            instance=instance,
-            node=node.name if node else "",
-            since=since,
-            launched=_launched(claim),
-            stage=first_stage(candidate.request.reason, instance, node),
-        )
 
     def _delete(self, claim: NodeClaim | None, reason: RetirementReason) -> NodeClaim | None:
         """Delete the claim and return it; its finalizer keeps it until its instance is gone.
@@ -298,11 +282,6 @@ def _report_over_limit(requests: Sequence[RetirementRequest]) -> list[dict[str, 
         return []
     logger.warning("more claims than one execution retires", left=len(requests), first=requests[0].claim)
     return [SkippedClaim(requests[0].claim, describe_claims_over_limit(len(requests))).to_json()]
-
-
-def _launched(claim: NodeClaim | None) -> int:
-    moment = claim.conditions["Launched"].since if claim is not None and claim.conditions.true("Launched") else None
-    return int(moment.timestamp()) if moment is not None else 0
 
 
 @logger.inject_lambda_context(clear_state=True)

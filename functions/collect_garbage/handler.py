@@ -15,8 +15,8 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.pause import PauseSwitch
-from joiner.adapters.payload import shortened
 from joiner.lifecycle.orphans import removal_limit
+from joiner.reporting.shortened_reasons import shortened
 
 logger = Logger()
 

@@ -15,7 +15,6 @@ from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serv
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, ResourceNotFound
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.payload import shortened
 from joiner.launching.unused_launch_templates import (
     TEMPLATE_TAG,
     UNUSED_FOR,
@@ -23,6 +22,7 @@ from joiner.launching.unused_launch_templates import (
     find_unused_launch_templates,
     list_requested_templates,
 )
+from joiner.reporting.shortened_reasons import shortened
 
 logger = Logger()
 

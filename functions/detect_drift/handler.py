@@ -21,7 +21,7 @@ from joiner.adapters.kube_claims import kind_of
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
-from joiner.adapters.payload import Task, shortened
+from joiner.adapters.payload import Task
 from joiner.adapters.status_writing import write_declared_statuses
 from joiner.adapters.store import Store
 from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_drift, find_drift, stamp_digests
@@ -30,6 +30,7 @@ from joiner.lifecycle.declared_status import find_status_patch
 from joiner.planning import Snapshot
 from joiner.pools import InvalidManifest, NodeClaim, complete_classes, write_claim_status
 from joiner.reporting.drift_events import report_drift, report_ended_reservation
+from joiner.reporting.shortened_reasons import shortened
 
 logger = Logger()
 

@@ -27,8 +27,8 @@ from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_
 from joiner.adapters.payload import Execution
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.drain_blockers import describe_blocker
+from joiner.lifecycle.drain_end import DrainEnd
 from joiner.lifecycle.draining import (
-    AT_LEAST,
     SELDOM,
     SOON,
     Deletion,
@@ -38,8 +38,6 @@ from joiner.lifecycle.draining import (
     pause,
 )
 from joiner.lifecycle.retirement import (
-    DRAINED,
-    VOLUMES_AWAITED,
     RetirementReason,
     RetirementStage,
     RetiringClaim,
@@ -234,22 +232,16 @@ class PodEviction:
         until: datetime | None,
         now: datetime,
     ) -> DrainRound:
-        ready_at = datetime.fromtimestamp(one.since, UTC) + AT_LEAST
-        in_time = until is None or now < until
-        if in_time and now < ready_at:
-            return DrainRound(
-                one.at(RetirementStage.DRAINING, "no pod is left; one may still come"), next_at=ready_at, quiet=True
-            )
-        volumes = list_awaited_volumes(self._kube, one.node, pods) if in_time else []
-        since = _emptied(one, claim, now)
-        if volumes and (claim is not None or now - since < VOLUMES_AWAITED):
+        end = DrainEnd(one, claim, until, now)
+        if (ready_at := end.pods_may_come_until) is not None:
+            return DrainRound(end.awaiting_pods(), next_at=ready_at, quiet=True)
+        volumes = list_awaited_volumes(self._kube, one.node, pods) if end.in_time else []
+        if end.awaits(volumes):
             self._write_status(claim, as_detaching(claim, volumes, at=now) if claim else None)
-            why = f"volumes are detached: {', '.join(volumes[:3])}"
-            ends = [*([since + VOLUMES_AWAITED] if claim is None else []), *([until] if until else [])]
-            waiting = replace(one.at(RetirementStage.DRAINING, why), emptied=int(since.timestamp()))
             events = tuple(retirement_events.report_detaching(one, claim, volumes))
-            return DrainRound(waiting, next_at=min(ends, default=None), events=events)
-        self._write_status(claim, as_terminating(claim, in_time=not volumes and in_time, at=now) if claim else None)
+            return DrainRound(end.awaiting(volumes), next_at=end.volumes_awaited_until, events=events)
+        in_time = end.in_time and not volumes
+        self._write_status(claim, as_terminating(claim, in_time=in_time, at=now) if claim else None)
         logger.info("is drained", node=one.node, nodeclaim=one.claim, volumes=volumes)
         return DrainRound(
             one.at(RetirementStage.DRAINED), events=tuple(retirement_events.report_terminating(one, claim))
@@ -294,15 +286,6 @@ class PodEviction:
             return
         except KubeError as reason:
             logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(reason))
-
-
-def _emptied(one: RetiringClaim, claim: NodeClaim | None, now: datetime) -> datetime:
-    """Return the start of the drain: from the claim, else from this execution's entry, else now."""
-    since = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else None
-    return min(
-        [moment for moment in (since, datetime.fromtimestamp(one.emptied, UTC) if one.emptied else None) if moment],
-        default=now,
-    )
 
 
 def _blocker(pod: DrainingPod, reason: KubeError) -> str:

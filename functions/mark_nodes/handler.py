@@ -24,7 +24,7 @@ from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import get_same_node, list_nodes_by_instance, list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
-from joiner.adapters.payload import REASON_AT_MOST, Task
+from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.cluster import InvalidField, Node, Pod
 from joiner.disruption.disruption_candidates import workload_of
@@ -38,6 +38,7 @@ from joiner.pools import NodeClaim
 from joiner.pools.node_claim import build_claim_name
 from joiner.reporting import disruption_events
 from joiner.reporting.events import Event
+from joiner.reporting.shortened_reasons import REASON_AT_MOST
 
 logger = Logger()
 

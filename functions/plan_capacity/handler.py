@@ -15,7 +15,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.payload import Task, shortened
+from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
@@ -26,13 +26,12 @@ from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.planning.output.unplanned_classes import find_hopeless_classes, find_moving_classes
 from joiner.planning.plan_policies import DEFAULT_POLICIES, DEFAULT_TOLERANCES
 from joiner.pools.scheduled_pools import apply_schedules
+from joiner.reporting.decision_summaries import summarize_plan
 from joiner.reporting.shortage_remedies import add_remedies
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
 
-SHOWN: Final = 20  # kinds of nodes in the summary
-REASONS_SHOWN: Final = 10
 PLANNER: Final = Planner()
 """It keeps compiled offers for the next invocation of this environment."""
 
@@ -100,34 +99,6 @@ class CapacityPlanning:
         after = back_off_after_plan(asked, hopeless, before, at)
         if after != before:
             self._answers.put(after, at)
-
-
-def summarize_plan(made: Plan) -> dict[str, Any]:
-    """Return a summary of a plan: ``{"nodes", "pods", "existing", "pending", "pricePerHour", "lowerBoundPerHour",
-    "gap", "nodePools", "pendingReasons"}``; the two lists are truncated.
-    """
-    kinds = Counter((node.pool_name, node.instance_type, node.zone, node.capacity_type) for node in made.nodes)
-    reasons = Counter(str(reason) for pod in made.pending for reason in pod.reasons)
-    return {
-        "nodes": len(made.nodes),
-        "pods": made.pods_placed,
-        "existing": len(made.existing),
-        "pending": len(made.pending),
-        "pricePerHour": made.price_per_hour,
-        "lowerBoundPerHour": made.lower_bound_per_hour,
-        "gap": made.gap,
-        "nodePools": [
-            {"nodePool": pool, "instanceType": kind, "zone": zone, "capacityType": capacity_type, "count": count}
-            for (pool, kind, zone, capacity_type), count in kinds.most_common(SHOWN)
-        ],
-        "pendingReasons": shortened(
-            (
-                f"{count} {'pod' if count == 1 else 'pods'}: {reason}"
-                for reason, count in reasons.most_common(REASONS_SHOWN)
-            ),
-            REASONS_SHOWN,
-        ),
-    }
 
 
 @returns_at_warm_up

@@ -6,31 +6,30 @@ snapshot. The second proposal contains only actions that are in both. Each propo
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.payload import Task, shortened
+from joiner.adapters.payload import Task
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.store import Store
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
-from joiner.disruption.proposal import DisruptionAction, Proposal
+from joiner.disruption.proposal import Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.plan_policies import DEFAULT_POLICIES
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
+from joiner.reporting.decision_summaries import summarize_proposal
 
 logger = Logger()
-
-ACTIONS_SHOWN: Final = 20
 
 
 class DisruptionPlanning:
@@ -68,7 +67,7 @@ class DisruptionPlanning:
         if not keys["proposal"]:
             before = self._disruptions.last_proposal()
             self._disruptions.note_proposal(before.followed_by(keys["digest"], at, acts=bool(made.actions)))
-        return {"proposal": key, **_summary(made)}
+        return {"proposal": key, **summarize_proposal(made)}
 
     def _propose(self, keys: Mapping[str, str], now: datetime) -> Proposal:
         marks = self._ledger.unavailable(int(now.timestamp()))
@@ -109,24 +108,6 @@ class DisruptionPlanning:
             closed_pools=find_closed_pools(world.pools, world.classes),
             back_off=self._ledger.disruption_back_offs(now),
         )
-
-
-def _summary(made: Proposal) -> dict[str, Any]:
-    messages = [_message(action) for action in made.actions]
-    return {
-        "actions": len(made.actions),
-        "replacements": sum(len(action.replacements) for action in made.actions),
-        "remaining": made.remaining,
-        "kept": dict(sorted(Counter(one.condition for one in made.kept).items())),
-        "pricePerHour": made.price_per_hour,
-        "lowerBoundPerHour": made.lower_bound_per_hour,
-        "messages": shortened(messages, ACTIONS_SHOWN),
-    }
-
-
-def _message(action: DisruptionAction) -> str:
-    named: Sequence[str] = action.claims[:3]
-    return f"{', '.join(named)}: {action.message}"
 
 
 @logger.inject_lambda_context(clear_state=True)

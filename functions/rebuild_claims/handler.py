@@ -17,13 +17,14 @@ from joiner.adapters.kube_claims import create_claim, get_claim, list_claims, wr
 from joiner.adapters.kube_errors import AlreadyExists, KubeError
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
-from joiner.adapters.payload import Task, shortened
+from joiner.adapters.payload import Task
 from joiner.cluster import Node
 from joiner.lifecycle.claim_rebuilding import rebuilt_claim
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.node_pool import pool_key_of
 from joiner.reporting.registration_events import report_rebuilt
+from joiner.reporting.shortened_reasons import shortened
 
 logger = Logger()
 

@@ -6,7 +6,6 @@ A launch counts as recorded only when all its claims have their result.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import accumulate
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -23,8 +22,8 @@ from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.store import Store
-from joiner.lifecycle.claim_progress import assess_progress
-from joiner.lifecycle.failed_claims import may_register_late
+from joiner.adapters.wave_records import limit_wave
+from joiner.lifecycle.claim_progress import find_claims_to_await
 from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import keys_of_refused_claims
 from joiner.lifecycle.pool_usage import usage_patches
@@ -35,9 +34,6 @@ from joiner.reporting.events import Event
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
-
-WAVE_BYTES: Final = 300_000
-"""Names of claims of one wave, in bytes: a wave is one item of the table, and DynamoDB refuses items above 400 KB."""
 
 POOLS_AND_CLASSES: Final = (*kinds.POOLS, *kinds.NODE_CLASSES)
 
@@ -111,19 +107,11 @@ class LaunchRecording:
         at = int(now.timestamp())
         waves = self._ledger.waves()
         living = at - int(WATCHED_FOR.total_seconds())
-        watched = {
-            name
-            for wave in waves
-            if wave.name != task.execution.name and wave.seen_at >= living
-            for name in wave.claims
-        }
-        late = {
-            claim.name for claim in claims if may_register_late(claim, now)
-        }  # a wave soon finds the claims whose nodes exist
-        unwatched = assess_progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched
         own = {name for wave in waves if wave.name == task.execution.name for name in wave.claims}
-        wanted = {claim.name for claim in unwatched} | {claim.name for claim in claims if claim.name in own}
-        mine = limit_names(sorted(wanted), WAVE_BYTES)
+        others = (wave for wave in waves if wave.name != task.execution.name and wave.seen_at >= living)
+        watched = {name for wave in others for name in wave.claims}
+        wanted = find_claims_to_await(claims, own=own, watched=watched, now=now)
+        mine = limit_wave(wanted)
         if len(mine) < len(wanted):  # the sweep starts an execution that awaits them
             logger.warning("more claims than one wave holds", awaited=len(mine), left=len(wanted) - len(mine))
         if mine or own:
@@ -151,12 +139,6 @@ class LaunchRecording:
         for (_, name, _), answer in call_each(patches, write, KubeError):
             if isinstance(answer, KubeError):
                 logger.warning("a pool's status could not be written", nodepool=name, reason=str(answer))
-
-
-def limit_names(names: Sequence[str], most: int) -> list[str]:
-    """Return the first names with a total length of `most` bytes; each name needs three more bytes in the item."""
-    lengths = accumulate(len(name.encode()) + 3 for name in sorted(names))
-    return [name for name, length in zip(sorted(names), lengths, strict=True) if length <= most]
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -44,22 +44,19 @@ from joiner.launching import Launch, RefusedClaim, group_launches
 from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.class_finalizers import find_finalizer_changes
 from joiner.lifecycle.declared_status import find_status_patch
-from joiner.lifecycle.planning_back_off import replicas_key
+from joiner.lifecycle.planning_back_off import keys_of_unlaunched_nodes
 from joiner.lifecycle.unsettled_classes import describe_unsettled_classes, find_unsettled_classes
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Plan, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.inputs.claim_pools import count_left_out, with_claim_pools
 from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass
-from joiner.pools.standalone_claims import find_claims_to_launch
 from joiner.reporting import plan_events as reporting
 from joiner.reporting.events import Event
 from joiner.reporting.launch_conditions import (
+    explain_unlaunched_claims,
     report_copied,
     report_unlaunched,
-    with_problems,
-    with_refusal,
-    with_turns,
 )
 
 logger = Logger()
@@ -156,8 +153,7 @@ class ClaimRecording:
 
     def _back_off(self, refused: Sequence[tuple[ClaimIntent, RefusedClaim]], snapshot: str, now: datetime) -> None:
         """Let the pods of claims for which no EC2 request is possible wait longer each time."""
-        classes = {key for intent, _ in refused for key in (*intent.node.classes, replicas_key(intent.node.pool))}
-        if classes:
+        if classes := keys_of_unlaunched_nodes((intent.node.pool, intent.node.classes) for intent, _ in refused):
             self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
 
     def _problems(self, world: Snapshot, plan: Plan) -> tuple[InvalidManifest, ...]:
@@ -176,18 +172,8 @@ class ClaimRecording:
         now: datetime,
     ) -> list[NodeClaim]:
         """Return the standalone claims that this pass does not launch, with the reason; write it into their status."""
-        planned, refusals = {node.pool for node in plan.nodes}, {each.claim.key: refusal for each, refusal in refused}
-        standing = {pool.claim for pool in world.pools if pool.claim}
-        found = []
-        for claim in (each for each in world.claims if each.key in standing):
-            if claim.key in refusals:
-                found.append(with_refusal(claim, refusals[claim.key], now))
-            elif claim.key not in planned:
-                found.append(with_problems(claim, problems, now))
-        left_out = [each for each in find_claims_to_launch(world.claims, world.entering) if each.key not in standing]
-        if left_out:
-            found = [with_turns(each, now) for each in found]
-        changed = [each for each in (*found, *(with_turns(one, now) for one in left_out)) if each not in world.claims]
+        refusals = {each.claim.key: refusal for each, refusal in refused}
+        found, changed = explain_unlaunched_claims(world, plan, problems, refusals, now)
         answers, _ = call_each_in_time(
             changed, lambda each: write_conditions(self._kube, each), KubeError, self._time_left
         )  # the next pass writes those for which no time is left

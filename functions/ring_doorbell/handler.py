@@ -24,6 +24,7 @@ from joiner.adapters.executions import Executions, ring_scale_up, ring_sweep, ri
 from joiner.adapters.immediate_sweeps import ImmediateSweeps
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, DoorbellSecrets
+from joiner.lifecycle.ring_limit import RINGS_A_SECOND, RINGS_AT_ONCE, RingLimit
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "stepfunctions")
@@ -32,40 +33,6 @@ SECRETS_KEPT: Final = timedelta(minutes=5)
 """How long secrets are cached. A sandbox may live for hours; a replaced secret is dropped this long after its validity
 ends.
 """
-
-
-RINGS_A_SECOND: Final = 5
-"""How many rings of pods a sandbox counts in a second; a scale-up plans once for all of them."""
-
-RINGS_AT_ONCE: Final = 10
-"""How many rings of pods a sandbox counts at once, after a quiet time: each of a few single pods rings."""
-
-
-class RingLimit:
-    """A token bucket: whether a ring may be counted now.
-
-    >>> start = datetime(2026, 11, 21, 5, 17)
-    >>> limit = RingLimit(per_second=5, at_once=2)
-    >>> [limit.allows(start + timedelta(milliseconds=after)) for after in (0, 0, 0, 100, 200, 300)]
-    [True, True, False, False, True, False]
-    """
-
-    def __init__(self, *, per_second: int, at_once: int) -> None:
-        self._per_second = per_second
-        self._at_once = at_once
-        self._left = float(at_once)
-        self._at: datetime | None = None
-
-    def allows(self, now: datetime) -> bool:
-        """Return whether this ring may be counted, and take it from the bucket."""
-        if self._at is not None:
-            passed = max(0.0, (now - self._at).total_seconds())
-            self._left = min(float(self._at_once), self._left + passed * self._per_second)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
 
 
 class CachedSecrets:

@@ -21,7 +21,7 @@ from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import list_nodes_by_instance, patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import call_all
-from joiner.adapters.payload import REASON_AT_MOST, Task
+from joiner.adapters.payload import Task
 from joiner.cluster import Node
 from joiner.lifecycle.disruption_progress import (
     Due,
@@ -39,6 +39,7 @@ from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 from joiner.reporting import disruption_events
 from joiner.reporting.events import Event
+from joiner.reporting.shortened_reasons import REASON_AT_MOST
 
 logger = Logger()
 

@@ -28,7 +28,7 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
-from joiner.adapters.payload import Task, shortened
+from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
@@ -57,6 +57,7 @@ from joiner.reporting.class_events import report_held_classes
 from joiner.reporting.launch_conditions import report_rebuilt_without_node
 from joiner.reporting.manifest_problem_events import report_objects
 from joiner.reporting.pause_events import report_pause
+from joiner.reporting.shortened_reasons import shortened
 
 logger = Logger()
 

@@ -31,7 +31,7 @@ from joiner.adapters.immediate_termination_records import record_launch_failure
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Retirement
 from joiner.adapters.orphan_records import Absences, Impairments
-from joiner.adapters.payload import Task, shortened
+from joiner.adapters.payload import Task
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.disruption.drift import ObservedInstance
@@ -49,6 +49,7 @@ from joiner.lifecycle.unowned_retirements import (
 )
 from joiner.names import ACTING, DRAINING, STOPS_EVERYTHING
 from joiner.reporting.instance_survey_reasons import describe_instance_survey
+from joiner.reporting.shortened_reasons import shortened
 
 logger = Logger()
 

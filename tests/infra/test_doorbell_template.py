@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from functions.ring_doorbell.handler import RingLimit
 from infra.settings import Settings
+from joiner.lifecycle.ring_limit import RingLimit
 from tests.infra.conftest import Synthesis, Synthesise, function_of
 
 

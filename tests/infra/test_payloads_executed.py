@@ -17,7 +17,6 @@ from functions.begin_retirement import handler as begin_retirement
 from functions.check_registration import handler as check_registration
 from functions.detect_drift import handler as detect_drift
 from functions.launch_instances import handler as launch_instances
-from functions.plan_capacity import handler as plan_capacity
 from functions.record_node_claims import handler as record_node_claims
 from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
@@ -30,11 +29,12 @@ from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepResources, sweep_definition
 from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
-from joiner.adapters.payload import REASON_AT_MOST, REASONS_SHOWN
 from joiner.lifecycle.due_retirements import DUE_AT_ONCE
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, WHY_LIMIT
 from joiner.lifecycle.retirement_waves import WAVE
+from joiner.reporting.decision_summaries import KINDS_OF_NODES_SHOWN, PENDING_REASONS_SHOWN
+from joiner.reporting.shortened_reasons import REASON_AT_MOST, REASONS_SHOWN
 from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
 from tests.local.running_aws import RunningAws
 
@@ -46,7 +46,7 @@ NAME: Final = 253  # characters of a Kubernetes name at most
 CAUSE: Final = 32_768  # characters of an error's cause at most
 
 BEGIN, CLUSTER, INSTANCES, DETECT = begin_retirement, survey_cluster, survey_instances, detect_drift
-RECORD, LAUNCH, CHECK, PLAN = record_node_claims, launch_instances, check_registration, plan_capacity
+RECORD, LAUNCH, CHECK = record_node_claims, launch_instances, check_registration
 
 
 def name(number: int) -> str:
@@ -168,8 +168,8 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
                     "count": 1,
                 }
             ]
-            * PLAN.SHOWN,
-            "pendingReasons": reasons(PLAN.REASONS_SHOWN),
+            * KINDS_OF_NODES_SHOWN,
+            "pendingReasons": reasons(PENDING_REASONS_SHOWN),
         }
     ],
     "record_node_claims": [

@@ -11,14 +11,15 @@ import pytest
 from botocore.exceptions import ClientError
 
 from functions.begin_retirement import handler as begin_retirement
-from functions.record_launches import handler as record_launches
 from functions.record_node_claims import handler as record_node_claims
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.kube_claims import list_claims
-from joiner.adapters.payload import REASON_AT_MOST, Execution, Task
+from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
+from joiner.adapters.wave_records import limit_wave
 from joiner.lifecycle.due_retirements import DUE_AT_ONCE
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, RetirementRequest
+from joiner.reporting.shortened_reasons import REASON_AT_MOST
 from tests.unit.functions.retirement_execution import RetirementExecution
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLUSTER, NODEPOOL, NOON, pending
@@ -148,12 +149,11 @@ def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_exec
 
 
 def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others(cluster: SimulatedCluster) -> None:
-    function = record_launches
     names = [f"{'pool' * 30}-{number:05}" for number in range(MANY)]
 
     with pytest.raises(ClientError, match="maximum allowed size"):
         cluster.ledger.begin_wave("all", arn("all"), names, 0)
-    mine = function.limit_names(names, function.WAVE_BYTES)
+    mine = limit_wave(names)
     cluster.ledger.begin_wave("some", arn("some"), mine, 0)
 
     assert 2_000 < len(mine) < MANY

@@ -6,7 +6,7 @@ started before an upgrade ends with a reason.
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -16,31 +16,12 @@ if TYPE_CHECKING:  # The doorbell, which starts cold in a burst, needs nothing o
 
 SCHEMA: Final = 1
 
-REASON_AT_MOST: Final = 300
-"""Characters of one reason in an answer. A state's data is limited to 256 KiB, and States.ALL does not catch
-States.DataLimitExceeded.
-"""
-
 EXPRESS_SECONDS: Final = 300
 """AWS's limit for an Express execution, independent of its state machine."""
 
 
 class BadPayload(Exception):
     """The state machine sent a payload that this version of the function does not support."""
-
-
-REASONS_SHOWN: Final = 20
-"""Reasons in the answer of a function. People read it in the console; it must stay far below the payload limit."""
-
-
-def shortened(reasons: Iterable[str], most: int = REASONS_SHOWN) -> list[str]:
-    """Return the first `most` reasons, none longer than `REASON_AT_MOST`; the last one counts those that are left out.
-
-    >>> shortened(["a", "b", "c"], 2)
-    ['a', 'and 2 more']
-    """
-    found = [reason[:REASON_AT_MOST] for reason in reasons]
-    return found if len(found) <= most else [*found[: most - 1], f"and {len(found) - most + 1} more"]
 
 
 def is_express(arn: str) -> bool:

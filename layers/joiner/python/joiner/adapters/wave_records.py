@@ -1,6 +1,7 @@
 """The items of waves: the launched claims that an execution waits for, and the rings for it meanwhile."""
 
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final
 
 from botocore.exceptions import ClientError
@@ -11,6 +12,21 @@ from joiner.adapters.item_attributes import text, written
 from joiner.adapters.ledger_items import Wave
 
 WAVE_KEPT: Final = 24 * 3600  # the sweep finds an abandoned wave much earlier
+
+
+WAVE_BYTES: Final = 300_000
+"""Names of claims of one wave, in bytes: a wave is one item of the table, and DynamoDB refuses items above 400 KB."""
+
+
+def limit_wave(names: Iterable[str], most: int = WAVE_BYTES) -> list[str]:
+    """Return the first names with a total length of `most` bytes; each name needs three more bytes in the item.
+
+    >>> limit_wave(["b", "a", "c"], most=8)
+    ['a', 'b']
+    """
+    ordered = sorted(names)
+    lengths = accumulate(len(name.encode()) + 3 for name in ordered)
+    return [name for name, length in zip(ordered, lengths, strict=True) if length <= most]
 
 
 class WaveRecords(DynamoTable):

@@ -9,9 +9,10 @@ register that node.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from joiner.cluster import Node, Pod
-from joiner.lifecycle.failed_claims import failure_reason
+from joiner.lifecycle.failed_claims import failure_reason, may_register_late
 from joiner.lifecycle.pod_binding import count_open_slots
 from joiner.pools import NodeClaim
 
@@ -53,6 +54,19 @@ def assess_progress(
         ),
         unwatched=tuple(claim for claim in living if claim.name in wanting),
     )
+
+
+def find_claims_to_await(
+    claims: Collection[NodeClaim], *, own: Collection[str], watched: Collection[str], now: datetime
+) -> set[str]:
+    """Return the names of the claims whose nodes an execution awaits after its launches.
+
+    These are every in-flight claim and every claim given up recently (a check soon finds those whose nodes exist) that
+    no other running execution awaits (`watched`), and the claims that it awaits already (`own`).
+    """
+    late = {claim.name for claim in claims if may_register_late(claim, now)}
+    unwatched = assess_progress(claims, launching=(), watched=watched, lease=0, late=late).unwatched
+    return {claim.name for claim in unwatched} | {claim.name for claim in claims if claim.name in own}
 
 
 def open_assignments(

@@ -141,6 +141,14 @@ def keys_of_refused_claims(
     return classes | {replicas_key(key) for claim in found for key in (claim.pool_key, claim.key)}
 
 
+def keys_of_unlaunched_nodes(nodes: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
+    """Return the keys of the back-offs of planned nodes for which EC2 cannot be asked.
+
+    Each node is given by the key of its pool and the classes of its pods.
+    """
+    return {key for pool, classes in nodes for key in (*classes, replicas_key(pool))}
+
+
 def back_off_after_plan(
     asked: Mapping[str, PendingPodClass], hopeless: Collection[str], before: Mapping[str, PlanningBackOff], at: int
 ) -> dict[str, PlanningBackOff]:

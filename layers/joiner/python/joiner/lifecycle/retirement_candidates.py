@@ -13,8 +13,10 @@ from joiner.lifecycle.retirement import (
     RetirementContext,
     RetirementReason,
     RetirementRequest,
+    RetiringClaim,
     drain_deadline,
     find_objection,
+    first_stage,
     is_voluntary,
 )
 from joiner.pools import NodeClaim, NodePool
@@ -38,6 +40,25 @@ class RetirementCandidate:
     def voluntary(self) -> bool:
         """Return whether the retirement can be undone; a claim that is already deleted cannot be restored."""
         return is_voluntary(self.request.reason, self.claim) and not (self.claim is not None and self.claim.deleting)
+
+    def begin(self, claim: NodeClaim | None, tainted: Node | None, since: int) -> RetiringClaim:
+        """Return the claim with the first stage of its retirement, which began at `since` (epoch seconds).
+
+        `claim` is the claim after its deletion, `tainted` the node if it is tainted. The instance is that of the claim,
+        else of the node, else of the request.
+        """
+        of_claim, of_node = claim.instance_id if claim else "", self.node.instance_id if self.node else ""
+        instance = of_claim or of_node or self.request.instance
+        return RetiringClaim(
+            claim=self.request.claim,
+            reason=self.request.reason,
+            kind=claim.kind if claim else "",
+            instance=instance,
+            node=tainted.name if tainted else "",
+            since=since,
+            launched=_launched_at(claim),
+            stage=first_stage(self.request.reason, instance, tainted),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +211,12 @@ def read_pods(manifests: Iterable[Manifest]) -> list[Pod]:
             )
             found.append(Pod(str(metadata.get("namespace")), str(metadata["name"]), node_name=node, phase=phase))
     return found
+
+
+def _launched_at(claim: NodeClaim | None) -> int:
+    """Return when the claim's instance was launched (epoch seconds, 0 for unknown or not yet)."""
+    moment = claim.conditions["Launched"].since if claim is not None and claim.launched else None
+    return int(moment.timestamp()) if moment is not None else 0
 
 
 def _owners(node: Manifest) -> list[str]:

@@ -4,15 +4,17 @@ A claim of a scale-up is deleted if EC2 has no capacity for it, and its pods are
 the object of a user, so it stays and is tried again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from joiner.launching import LaunchOutcome, RefusedClaim
 from joiner.names import EXECUTION, LEASE
+from joiner.planning import Plan, Snapshot
 from joiner.planning.inputs.claim_pools import CLAIMS_OF_A_PLAN
 from joiner.pools import InvalidManifest, NodeClaim
 from joiner.pools.pool_status import MESSAGE_LIMIT
+from joiner.pools.standalone_claims import find_claims_to_launch
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.launch_events import list_shortages, without_encoded_part
 
@@ -64,6 +66,33 @@ def with_turns(claim: NodeClaim, at: datetime) -> NodeClaim:
         return claim.with_condition("Launched", "Unknown", "AwaitingTurn", TURNS, at=at)
     message = found.message[: MESSAGE_LIMIT - len(TURNS) - 2]
     return _unlaunched(claim, found.reason, f"{message}. {TURNS}", at)
+
+
+def explain_unlaunched_claims(
+    world: Snapshot,
+    plan: Plan,
+    problems: Sequence[InvalidManifest],
+    refusals: Mapping[str, RefusedClaim],
+    at: datetime,
+) -> tuple[list[NodeClaim], list[NodeClaim]]:
+    """Return the standalone claims of the snapshot that the plan does not launch, with the reason, and all standalone
+    claims whose condition changes.
+
+    ``refusals`` gives, by the claim's key, why EC2 cannot be asked. Claims that take turns have no reason of their own.
+    """
+    planned = {node.pool for node in plan.nodes}
+    standing = {pool.claim for pool in world.pools if pool.claim}
+    found = []
+    for claim in (each for each in world.claims if each.key in standing):
+        if claim.key in refusals:
+            found.append(with_refusal(claim, refusals[claim.key], at))
+        elif claim.key not in planned:
+            found.append(with_problems(claim, problems, at))
+    left_out = [each for each in find_claims_to_launch(world.claims, world.entering) if each.key not in standing]
+    if left_out:
+        found = [with_turns(each, at) for each in found]
+    changed = [each for each in (*found, *(with_turns(one, at) for one in left_out)) if each not in world.claims]
+    return found, changed
 
 
 def report_unlaunched(claim: NodeClaim) -> Event:

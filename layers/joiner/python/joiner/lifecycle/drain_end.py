@@ -1,0 +1,62 @@
+"""The end of a drain: what a node without pods still waits for before its instance is terminated.
+
+It waits for pods that the scheduler bound before it saw the taint, and for its volumes to be detached. A deadline ends
+both waits. Source: Karpenter, core `pkg/controllers/node/termination` (awaitVolumeDetachment).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from joiner.lifecycle.draining import AT_LEAST
+from joiner.lifecycle.retirement import DRAINED, VOLUMES_AWAITED, RetirementStage, RetiringClaim
+from joiner.pools import NodeClaim
+
+
+@dataclass(frozen=True, slots=True)
+class DrainEnd:
+    """The end of one node's drain. `until` is its deadline, None without one."""
+
+    retiring: RetiringClaim
+    claim: NodeClaim | None
+    until: datetime | None
+    now: datetime
+
+    @property
+    def in_time(self) -> bool:
+        """Return whether the deadline has not come."""
+        return self.until is None or self.now < self.until
+
+    @property
+    def pods_may_come_until(self) -> datetime | None:
+        """Return until when a pod may still appear on the node; None if that time is over, or the deadline has come."""
+        ready_at = datetime.fromtimestamp(self.retiring.since, UTC) + AT_LEAST
+        return ready_at if self.in_time and self.now < ready_at else None
+
+    @property
+    def emptied(self) -> datetime:
+        """Return when the last pod was gone: from the claim or from this execution's entry, else now."""
+        claim = self.claim
+        since = claim.conditions[DRAINED].since if claim is not None and claim.conditions.true(DRAINED) else None
+        noted = datetime.fromtimestamp(self.retiring.emptied, UTC) if self.retiring.emptied else None
+        return min([moment for moment in (since, noted) if moment], default=self.now)
+
+    def awaits(self, volumes: Sequence[str]) -> bool:
+        """Return whether the instance is kept until these volumes are detached; without a claim, for a limited time."""
+        return bool(volumes) and (self.claim is not None or self.now - self.emptied < VOLUMES_AWAITED)
+
+    @property
+    def volumes_awaited_until(self) -> datetime | None:
+        """Return when the wait for volumes ends in any case; None if it has no end."""
+        ends = [self.emptied + VOLUMES_AWAITED] if self.claim is None else []
+        return min([*ends, *([self.until] if self.until else [])], default=None)
+
+    def awaiting_pods(self) -> RetiringClaim:
+        """Return the claim while pods may still come."""
+        return self.retiring.at(RetirementStage.DRAINING, "no pod is left; one may still come")
+
+    def awaiting(self, volumes: Sequence[str]) -> RetiringClaim:
+        """Return the claim while these volumes are being detached."""
+        why = f"volumes are detached: {', '.join(volumes[:3])}"
+        waiting = self.retiring.at(RetirementStage.DRAINING, why)
+        return replace(waiting, emptied=int(self.emptied.timestamp()))
