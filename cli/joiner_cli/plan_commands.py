@@ -1,6 +1,5 @@
 """The commands `joiner plan`, `joiner catalogue` and `joiner explain`, which need neither AWS nor a cluster."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-import yaml
 
 from joiner.catalogue import suggest_instance_types
 from joiner_cli.catalogue_files import load_catalogue
@@ -21,6 +19,7 @@ from joiner_cli.rendering.catalogue_table import render_catalogue_table
 from joiner_cli.rendering.plan_page import render_plan_page
 from joiner_cli.rendering.plan_table import render_plan_table
 from joiner_cli.rendering.standard_output import print_result
+from joiner_cli.rendering.structured_output import render_json, render_yaml
 from joiner_cli.settings_limits import read_limits
 
 MAX_REPORTED_PROBLEMS: Final = 50
@@ -136,7 +135,7 @@ def catalogue_command(
         number = _number(len(chosen.types), "instance type")
         _print_to_stderr(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{number}")
         print_result(
-            json.dumps(chosen.to_json(), indent=1) if output is CatalogueFormat.json else render_catalogue_table(chosen)
+            render_json(chosen.to_json()) if output is CatalogueFormat.json else render_catalogue_table(chosen)
         )
 
 
@@ -175,9 +174,9 @@ def _render(found: ManifestPlan, output: PlanFormat) -> str:
         case PlanFormat.table:
             return render_plan_table(found.plan)
         case PlanFormat.json:
-            return json.dumps(found.to_json(), indent=1)
+            return render_json(found.to_json())
         case PlanFormat.yaml:
-            return yaml.safe_dump(found.to_json(), sort_keys=False, allow_unicode=True, width=200).rstrip()
+            return render_yaml(found.to_json())
         case PlanFormat.html:
             snapshot = found.manifests.snapshot
             notes = problem_lines(found.plan.problems, found.manifests.where)

@@ -3,7 +3,6 @@
 It only reads: the stack, the parameter that `joiner pause` and `joiner uninstall` write, EC2, and the last scale-up.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from enum import StrEnum
 from typing import Annotated, Any, Final
 
 import typer
-import yaml
 
 from joiner.adapters.ec2_client import Ec2
 from joiner.names import ACTING, DELETING, DRAINING, KEEPING, PAUSED, pause_parameter, stack_name
@@ -20,6 +18,7 @@ from joiner.pools.timestamps import format_timestamp
 from joiner_cli.deployed_stack import DeployedStack, Region, aws_errors_reported, exit_with_error
 from joiner_cli.pause_commands import ClusterArgument
 from joiner_cli.rendering.standard_output import print_result
+from joiner_cli.rendering.structured_output import render_json, render_yaml
 
 DOES_NOT_ACT: Final = 2
 
@@ -111,9 +110,9 @@ def status_command(
         case StatusFormat.table:
             print_result(found.to_table())
         case StatusFormat.json:
-            print_result(json.dumps(found.to_json(), indent=1))
+            print_result(render_json(found.to_json()))
         case StatusFormat.yaml:
-            print_result(yaml.safe_dump(found.to_json(), sort_keys=False, width=200).rstrip())
+            print_result(render_yaml(found.to_json()))
     raise typer.Exit(0 if found.state == STATES[ACTING][0] else DOES_NOT_ACT)
 
 

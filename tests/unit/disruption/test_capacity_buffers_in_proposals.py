@@ -8,6 +8,7 @@ from joiner.disruption import consolidation
 from joiner.disruption.proposal import Proposal
 from joiner.planning import Snapshot
 from tests.unit.disruption.initialized_nodes import claim_and_node, replica
+from tests.unit.disruption.proposed_consolidations import drawn
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, Json, node_pool
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -42,21 +43,6 @@ def proposed(given: Mapping[str, Sequence[Json]]) -> Proposal:
     return consolidation.propose(Snapshot.from_lists(given), Catalogue.from_json(CATALOGUE), classes=CLASSES, now=NOW)
 
 
-def drawn(proposal: Proposal) -> list[str]:
-    """Return each action as one line: claims, what is launched, and where each pod goes."""
-    return [
-        " ".join(
-            (
-                "+".join(action.claims),
-                "->",
-                *(one.instance_type for one in action.replacements),
-                *(f"{pod}:{place}" for pod, place in sorted(action.moves.items())),
-            )
-        )
-        for action in proposal.actions
-    ]
-
-
 def test_of_three_empty_nodes_the_one_that_a_buffer_needs_stays() -> None:
     nodes = [claim_and_node(name) for name in ("a", "b", "c")]
 
@@ -73,7 +59,7 @@ def test_a_node_stays_if_its_pod_would_take_the_capacity_of_the_buffer() -> None
     without = proposed(lists(*nodes, pods=pods, spare=0, cpu="700m"))
     kept = proposed(lists(*nodes, pods=pods, spare=2, cpu="700m"))
 
-    assert drawn(without) == ["a -> default/web-0:node-b"]
+    assert drawn(without) == ["a -> web-0:node-b"]
     assert drawn(kept) == []
 
 

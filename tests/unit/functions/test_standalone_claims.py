@@ -263,22 +263,12 @@ def test_a_claim_of_a_class_that_is_not_there_names_it(cluster: SimulatedCluster
     )
 
 
-def test_an_execution_that_stops_before_the_launch_leaves_the_claim_to_the_next(cluster: SimulatedCluster) -> None:
+@pytest.mark.parametrize("state", ["record_node_claims", "launch_instances"], ids=["before", "after"])
+def test_of_an_execution_that_stops_before_or_after_the_launch_the_next_keeps_claim_and_instance(
+    cluster: SimulatedCluster, state: str
+) -> None:
     created(cluster.prepare())
-    cluster.stop_after = "record_node_claims"
-    swept(cluster, 1)
-    cluster.stop_after = ""
-    cluster.now += timedelta(minutes=5)
-
-    swept(cluster, 2)
-
-    assert [(claim.name, claim.initialized) for claim in claims(cluster)] == [("mine", True)]
-    assert len(cluster.ec2.instances) == 1
-
-
-def test_an_execution_that_stops_after_the_launch_keeps_the_instance(cluster: SimulatedCluster) -> None:
-    created(cluster.prepare())
-    cluster.stop_after = "launch_instances"
+    cluster.stop_after = state
     swept(cluster, 1)
     cluster.stop_after = ""
     cluster.now += timedelta(minutes=5)

@@ -22,9 +22,9 @@ from tests.unit.planning.drawn_clusters import (
     running,
     spread,
 )
+from tests.unit.planning.volume_manifests import EBS, volume
 
 FAMILY = "karpenter.k8s.aws/instance-family"
-EBS = "ebs.csi.aws.com"
 RICH: dict[str, Json] = {
     name: {**known, "labels": {**known["labels"], FAMILY: name.partition(".")[0]}} for name, known in CATALOGUE.items()
 }
@@ -167,12 +167,3 @@ def rich_clusters(draw: st.DrawFn) -> dict[str, Any]:
         "capacitybuffers": [spare] if draw(st.integers(0, 3)) == 0 else [],
         "podtemplates": [chunk],
     }
-
-
-def volume(name: str, zone: str) -> Json:
-    terms = [{"matchExpressions": [{"key": "topology.ebs.csi.aws.com/zone", "operator": "In", "values": [zone]}]}]
-    spec = {
-        "csi": {"driver": EBS, "volumeHandle": f"vol-{name}"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
-    }
-    return {"metadata": {"name": name}, "spec": spec}

@@ -22,12 +22,7 @@ MOST_GROUPS: Final = 16
 
 def read_subnets(described: Sequence[Answer], public: bool | None) -> tuple[Subnet, ...]:
     """Return the subnets, those with the most free addresses first."""
-    return tuple(
-        sorted(
-            {_subnet(one, public) for one in described},
-            key=lambda subnet: (-(subnet.free_ips or 0), subnet.id),
-        )
-    )
+    return tuple(sorted({_subnet(one, public) for one in described}, key=lambda subnet: subnet.precedence))
 
 
 def list_public_subnets(found: NodeClassAnswers) -> list[str]:

@@ -40,6 +40,11 @@ class Subnet:
         """Return whether a node can get an address there, as far as is known."""
         return self.free_ips is None or self.free_ips > 0
 
+    @property
+    def precedence(self) -> tuple[int, str]:
+        """Return the sort key by which subnets are preferred: the most free addresses first, then the smallest id."""
+        return (-(self.free_ips or 0), self.id)
+
 
 @dataclass(frozen=True, slots=True)
 class SecurityGroup:
@@ -158,8 +163,8 @@ class ResolvedNodeClass:
 
         For equal numbers of addresses it is the smallest id, so that the result is always the same.
         """
-        there = [subnet for subnet in self.subnets if subnet.zone == zone]
-        return min(there, key=lambda subnet: (-(subnet.free_ips or 0), subnet.id), default=None)
+        there = (subnet for subnet in self.subnets if subnet.zone == zone)
+        return min(there, key=lambda subnet: subnet.precedence, default=None)
 
     def node_costs(self, zone: str, overhead_price: float | None = None) -> NodeCosts:
         """Return what a node costs in this zone beside its instance. ``overhead_price`` replaces the price of its
@@ -218,7 +223,7 @@ class ResolvedNodeClass:
             "status": {
                 "subnets": [
                     {"id": subnet.id, "zone": subnet.zone} | ({"zoneID": subnet.zone_id} if subnet.zone_id else {})
-                    for subnet in sorted(self.subnets, key=lambda subnet: (-(subnet.free_ips or 0), subnet.id))
+                    for subnet in sorted(self.subnets, key=lambda subnet: subnet.precedence)
                 ],
                 "securityGroups": [
                     {"id": group.id} | ({"name": group.name} if group.name else {}) for group in self.security_groups
