@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from joiner.cluster import Resources, Taint
 from joiner.launching.image_families.mime_parts import read_user_parts, write_multipart
 from joiner.launching.image_families.node_settings import UserDataRefused
-from joiner.launching.user_data import (
-    build_user_data,
-    choose_registration_taints,
-)
+from joiner.launching.new_node_taints import choose_registration_taints
+from joiner.launching.user_data import build_user_data
 from joiner.pools import KubeletConfiguration, NodeClass, NodePool
 from tests.unit.launching.launch_scenario import CLUSTER, MODERN, POOL, TEMPLATE, wanted
 

@@ -7,17 +7,15 @@ spec.userData.
 from typing import Any
 
 from joiner import names
-from joiner.cluster import Taint
-from joiner.cluster.resources import KUBELET_RESOURCES
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import ClusterDescription, NodeSettings, UserDataRefused
+from joiner.launching.new_node_taints import list_node_taints
 from joiner.pools import NodeClaim, NodeClass, NodePool
 from joiner.pools.label_rules import OF_KUBERNETES, in_domain
 from joiner.pools.node_class import ImageFamily
 from joiner.pools.node_kubelet import choose_kubelet
 
 LIMIT_BYTES = 16_384  # limit of EC2, before base64
-REGISTRATION_TAINTS = (Taint(names.UNREGISTERED, "NoExecute"), Taint(names.FILLING, "NoSchedule"))
 
 
 def build_user_data(
@@ -31,7 +29,7 @@ def build_user_data(
     settings = NodeSettings(
         cluster,
         labels=select_node_labels(claim, pool),
-        taints=(*claim.taints, *claim.startup_taints, *choose_registration_taints(claim, pool)),
+        taints=list_node_taints(claim, pool),
         kubelet=choose_kubelet_config(pool, node_class),
         raid0=node_class.instance_store_policy == "RAID0",
         own=node_class.user_data or "",
@@ -47,18 +45,6 @@ def build_user_data(
             f"user data has {size} bytes and EC2 takes {LIMIT_BYTES}: shorten spec.userData",
         )
     return text
-
-
-def choose_registration_taints(claim: NodeClaim, pool: NodePool) -> tuple[Taint, ...]:
-    """Return the taints that keep pods away until the node is registered and the pods planned for it are bound.
-
-    The second taint is omitted for a pool whose annotation ``joiner.dev/placing`` is ``schedule``. It is also omitted
-    for a node that waits for its own daemons: a daemon set that does not tolerate it could not install its device
-    plugin, or the agent that removes a start-up taint.
-    """
-    placing = pool.own_annotations.get(names.PLACING) or pool.annotations.get(names.PLACING)
-    devices = any(amount > 0 for name, amount in claim.requests.items() if name not in KUBELET_RESOURCES)
-    return REGISTRATION_TAINTS[:1] if placing == "schedule" or devices or claim.startup_taints else REGISTRATION_TAINTS
 
 
 def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:

@@ -16,6 +16,7 @@ RINGS_AT_ONCE: Final = 10
 class RingLimit:
     """A token bucket: whether a ring may be counted now.
 
+    >>> from datetime import timedelta
     >>> start = datetime(2026, 11, 21, 5, 17)
     >>> limit = RingLimit(per_second=5, at_once=2)
     >>> [limit.allows(start + timedelta(milliseconds=after)) for after in (0, 0, 0, 100, 200, 300)]

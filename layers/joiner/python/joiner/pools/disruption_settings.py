@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 from typing import Final
+
+from joiner.pools.time_zones import DEFAULT_TIME_ZONE
 
 HALF_HOUR: Final = 1800
 REPAIR_TOLERANCES: Final[Mapping[str, int]] = {
@@ -64,7 +66,7 @@ class DisruptionSettings:
     whose Spot Instance EC2 recommends to replace: ``ignore``, ``replace`` (replacement first) or ``drain`` (at once).
     """
 
-    time_zone: tzinfo | None = UTC
+    time_zone: tzinfo | None = DEFAULT_TIME_ZONE
     drift: DriftSettings = field(default_factory=DriftSettings)
     expiration: ExpirationSettings = field(default_factory=ExpirationSettings)
     repair: RepairSettings = field(default_factory=RepairSettings)

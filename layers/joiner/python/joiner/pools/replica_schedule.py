@@ -6,12 +6,12 @@ first one counts. A window begins by a cron schedule in a time zone and lasts fo
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Final, Self
 
 from joiner.pools.cron_schedules import CronSchedule
 from joiner.pools.durations import read_duration
-from joiner.pools.time_zones import read_time_zone
+from joiner.pools.time_zones import DEFAULT_TIME_ZONE, read_time_zone
 
 ZONED: Final = re.compile(r"(?:(?P<zone>[A-Za-z][\w+/-]*): *)?(?P<windows>.+)")
 WINDOW: Final = re.compile(r"(?P<cron>.+?) +for +(?P<duration>\w+) *= *(?P<replicas>\d{1,4})")
@@ -36,7 +36,7 @@ class ReplicaSchedule:
     """The windows of one pool, in order, and their time zone."""
 
     windows: tuple[ReplicaWindow, ...]
-    zone: tzinfo = UTC
+    zone: tzinfo = DEFAULT_TIME_ZONE
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -49,7 +49,7 @@ class ReplicaSchedule:
         found = ZONED.fullmatch(text.strip())
         if found is None:
             raise ValueError("it is empty")
-        zone = read_time_zone(found["zone"]) if found["zone"] else UTC
+        zone = read_time_zone(found["zone"]) if found["zone"] else DEFAULT_TIME_ZONE
         if zone is None:
             raise ValueError(f"{found['zone']} is no known time zone")
         windows = tuple(_read_window(part.strip()) for part in found["windows"].split(";") if part.strip())
@@ -61,7 +61,7 @@ class ReplicaSchedule:
         """Return the number of nodes by the schedule at `now`; None if no window is open.
 
         >>> nightly = ReplicaSchedule.parse("0 22 * * * for 2h = 0")
-        >>> [nightly.replicas_at(datetime(2026, 11, 23, hour, tzinfo=UTC)) for hour in (21, 22, 23)]
+        >>> [nightly.replicas_at(datetime(2026, 11, 23, hour, tzinfo=DEFAULT_TIME_ZONE)) for hour in (21, 22, 23)]
         [None, 0, 0]
         """
         return next((each.replicas for each in self.windows if each.is_open(now, self.zone)), None)

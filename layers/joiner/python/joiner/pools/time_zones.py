@@ -1,7 +1,11 @@
-"""Reads the names of time zones in annotations."""
+"""The time zones of cron schedules in annotations: the default, and how names are read."""
 
-from datetime import tzinfo
+from datetime import UTC, tzinfo
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+DEFAULT_TIME_ZONE: Final[tzinfo] = UTC
+"""The time zone of schedules that name none, as in Karpenter."""
 
 
 def read_time_zone(name: str) -> tzinfo | None:

@@ -2,15 +2,15 @@
 Joiner's prefix that no part of it reads.
 
 An annotation whose value is not valid has no effect and is a warning: the pool still launches nodes. The exception is
-an unknown time zone, for which every budget with a schedule is active.
+an unknown time zone of the budgets (``budget_time_zone``).
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, tzinfo
 from typing import Any, Final
 
 from joiner import names
+from joiner.pools.codecs.budget_time_zone import read_budget_time_zone
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.disruption_settings import (
     REPAIR_TOLERANCES,
@@ -21,7 +21,6 @@ from joiner.pools.disruption_settings import (
 )
 from joiner.pools.durations import read_duration
 from joiner.pools.suggestions import suggest_nearest
-from joiner.pools.time_zones import read_time_zone
 
 SHARE: Final = re.compile(r"(100|[0-9]{1,2})%|[0-9]+")
 REBALANCE_CHOICES: Final = ("ignore", "replace", "drain")
@@ -49,7 +48,7 @@ class _Annotations:
         self._choice(names.PLACING, ("bind", "schedule"))  # read when a node is launched
         drift, expiration = DriftSettings(), ExpirationSettings()
         return DisruptionSettings(
-            time_zone=self._time_zone(),
+            time_zone=read_budget_time_zone(self._annotations, self._notes),
             drift=DriftSettings(
                 replace=self._choice(names.DRIFT, ("replace", "detect")) != "detect",
                 canary=self._matching(names.DRIFT_CANARY, SHARE, 'a number ("2") or a percentage ("10%")')
@@ -78,19 +77,6 @@ class _Annotations:
 
     def _wrong(self, name: str, remedy: str) -> None:
         self._notes.note(f"metadata.annotations[{name}]", self._annotations[name], remedy, "warning")
-
-    def _time_zone(self) -> tzinfo | None:
-        value = self._annotations.get(names.BUDGET_TIME_ZONE)
-        if value is None:
-            return UTC
-        zone = read_time_zone(value)
-        if zone is None:
-            self._wrong(
-                names.BUDGET_TIME_ZONE,
-                "no such time zone is known, so every budget with a schedule is active; "
-                'use a name such as "Europe/Oslo"',
-            )
-        return zone
 
     def _choice(self, name: str, choices: Sequence[str]) -> str:
         """Return one of the choices; the first one is the default."""
