@@ -43,7 +43,7 @@ def build_dry_run_launch(
     request = build_fleet_request(
         {template.name: offers},
         order=offers,
-        resolved=resolved,
+        subnets={subnet.zone: subnet},
         node_class=node_class,
         capacity_type=ON_DEMAND,
         count=1,

@@ -156,7 +156,7 @@ def test_full_subnets_and_limits_that_are_nearly_reached_are_reported() -> None:
 
     assert warnings({"pods": pods(12, cpu="900m"), "nodepools": [pool]}, ANOTHER, classes) == (
         f"all 3 new nodes are in the zone {ZONES[0]}",
-        f"the subnet subnet-{ZONES[0]} has 3 free addresses, and the new nodes and pods in it need 15: allow more "
+        f"the subnet subnet-{ZONES[0]} has 3 free addresses, and the new nodes and pods there need 15: allow more "
         "subnets in the node class, or use prefix delegation with a larger subnet",
         "NodePool/default is close to its limit of cpu: 12 of 13 with this plan",
     )

@@ -13,7 +13,7 @@ from typing import Any
 from joiner import names
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import INTERRUPTIBLE_MARKET
-from joiner.pools import NodeClass, ResolvedNodeClass
+from joiner.pools import NodeClass, Subnet
 
 MAXIMUM_OVERRIDES = 300  # EC2's limit over all templates of an instant fleet
 MAXIMUM_TYPES = 60  # as Karpenter: more types make the answer slower, not likelier to succeed
@@ -38,7 +38,7 @@ def build_fleet_request(
     templates: Mapping[str, Sequence[LaunchOffering]],
     *,
     order: Sequence[LaunchOffering],
-    resolved: ResolvedNodeClass,
+    subnets: Mapping[str, Subnet],
     node_class: NodeClass,
     capacity_type: str,
     count: int,
@@ -50,9 +50,9 @@ def build_fleet_request(
 ) -> dict[str, Any]:
     """Return the request. ``instance_tags`` are further tags of the instances only.
 
-    ``templates``: launch template name -> the offerings whose nodes use it. ``order`` ranks the offerings of all
-    templates. ``market_type`` is the market type of a capacity block or an interruptible reservation.
-    ``prioritized`` makes EC2 follow ``order``.
+    ``templates``: launch template name -> the offerings whose nodes use it. ``subnets``: the subnet of each zone.
+    ``order`` ranks the offerings of all templates. ``market_type`` is the market type of a capacity block or an
+    interruptible reservation. ``prioritized`` makes EC2 follow ``order``.
     """
     own = instance_tags or {}
     rank = {offer: float(index) for index, offer in enumerate(order)}
@@ -66,7 +66,7 @@ def build_fleet_request(
         "LaunchTemplateConfigs": [
             {
                 "LaunchTemplateSpecification": {"LaunchTemplateName": name, "Version": TEMPLATE_VERSION},
-                "Overrides": list(_overrides(offers, resolved, rank)),
+                "Overrides": list(_overrides(offers, subnets, rank)),
             }
             for name, offers in templates.items()
         ],
@@ -113,10 +113,10 @@ def _target_type(capacity_type: str, market_type: str) -> str:
 
 
 def _overrides(
-    offers: Iterable[LaunchOffering], resolved: ResolvedNodeClass, rank: Mapping[LaunchOffering, float]
+    offers: Iterable[LaunchOffering], subnets: Mapping[str, Subnet], rank: Mapping[LaunchOffering, float]
 ) -> Iterable[dict[str, Any]]:
     for offer in offers:
-        if subnet := resolved.subnet_in(offer.zone):
+        if subnet := subnets.get(offer.zone):
             yield {
                 "InstanceType": offer.instance_type,
                 "SubnetId": subnet.id,

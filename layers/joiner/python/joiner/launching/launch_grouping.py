@@ -8,7 +8,7 @@ requests. A claim without a possible request is refused, with the reason and the
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,8 +21,9 @@ from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market_type
 from joiner.launching.node_interfaces import NO_FEATURES, lacks_public_address
+from joiner.launching.subnet_choice import SubnetChoice, most_nodes
 from joiner.launching.user_data import build_user_data
-from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
+from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass, Subnet
 from joiner.pools.capacity_reservations import CapacityReservation
 
 MAXIMUM_CLAIMS = 50  # limits the number of nodes that one throttled request affects
@@ -124,19 +125,20 @@ def group_launches(
         else:
             alike.setdefault((*prepared.kind, prepared.images), []).append(prepared)
     groups = [LaunchGroup(tuple(each), each[0].images, len(each[0].images)) for each in alike.values()]
+    choice = SubnetChoice()
     launches = [
-        _launch(
-            group.claims[start : start + MAXIMUM_CLAIMS],
-            group.images,
-            catalogue,
-            cluster,
-            execution=execution,
-            attempt=attempt,
-        )
+        _launch(part, group.images, catalogue, cluster, execution=execution, attempt=attempt, choice=choice)
         for group in merge_groups(groups)
-        for start in range(0, len(group.claims), MAXIMUM_CLAIMS)
+        for part in _parts(group)
     ]
     return tuple(sorted(launches, key=lambda launch: launch.claims)), tuple(refusals)
+
+
+def _parts(group: LaunchGroup) -> Iterator[Sequence[PreparedClaim]]:
+    """Yield the claims of each launch of the group."""
+    most = most_nodes(group.claims[0].wanted.resolved, [offer.zone for offer, _ in group.images])
+    size = min(MAXIMUM_CLAIMS, most or MAXIMUM_CLAIMS)
+    return (group.claims[start : start + size] for start in range(0, len(group.claims), size))
 
 
 def merge_groups(groups: Iterable[LaunchGroup]) -> list[LaunchGroup]:
@@ -202,6 +204,7 @@ def _launch(
     *,
     execution: str,
     attempt: int,
+    choice: SubnetChoice,
 ) -> Launch:
     first = group[0].wanted
     claims = tuple(prepared.wanted.claim.name for prepared in group)
@@ -213,6 +216,7 @@ def _launch(
     }
     token = hashlib.sha256(f"{identity}/token".encode()).hexdigest()
     order = [offer for offer, _ in images]
+    subnets = choice.take(first.resolved, [offer.zone for offer in order], len(claims))
     return Launch(
         id=identity,
         token=token,
@@ -220,7 +224,7 @@ def _launch(
         claim_kind=first.claim.kind,
         pool=first.pool.key,
         capacity_type=first.capacity_type,
-        request=_request(group, offers, order, tags=tags, token=token),
+        request=_request(group, offers, order, subnets, tags=tags, token=token),
         templates=tuple(templates.values()),
         images={offer.instance_type: image for offer, image in images},
         prices=_prices(images),
@@ -234,6 +238,7 @@ def _request(
     group: Sequence[PreparedClaim],
     offers: Mapping[str, Sequence[LaunchOffering]],
     order: Sequence[LaunchOffering],
+    subnets: Mapping[str, Subnet],
     *,
     tags: Mapping[str, str],
     token: str,
@@ -244,7 +249,7 @@ def _request(
     return build_fleet_request(
         offers,
         order=order,
-        resolved=first.resolved,
+        subnets=subnets,
         node_class=first.node_class,
         capacity_type=first.capacity_type,
         count=len(group),

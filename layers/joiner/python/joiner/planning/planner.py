@@ -20,13 +20,14 @@ from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.model.offer_cache import OfferCache
+from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.model.usable_overlays import drop_conflicts
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.placement.address_limits import keep_addresses
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
-from joiner.planning.plan import Plan
+from joiner.planning.plan import Plan, Reason
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS, Ceilings, PlanPolicies, PlanTolerances
 from joiner.planning.plan_simplification import UNCHANGED, Simplification
 from joiner.planning.state.commitment_use import CommitmentUse
@@ -126,10 +127,10 @@ class Planner:
         simplified = _simplify(state, policies, tolerances if meter.allowance else None)
         mixes = keep_capacity_mix(state)
         addresses = keep_addresses(state, classes)
-        zonal = tolerances is not None and len({node.labels.get(names.ZONE) for node in state.new}) > 1
-        reasons = {**explain_pending(state, catalogue), **addresses.reasons}
-        proven = min(found.proven, state.price) if addresses.reasons else found.proven
-        made = write_plan(state, snapshot, reasons, proven + state.made_price, zonal=zonal or addresses.moved > 0)
+        zonal = addresses.moved > 0 or (tolerances is not None and _has_several_zones(state))
+        reasons = _join_reasons(explain_pending(state, catalogue), addresses.reasons)
+        proven = _prove_without(state, meter) if addresses.closed else found.proven
+        made = write_plan(state, snapshot, reasons, proven + state.made_price, zonal=zonal, classes=classes)
         greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
         return replace(
             made,
@@ -159,6 +160,28 @@ def _search(
         return search_with_supplies(state, meter, seed)
     without = build(replace(catalogue, commitments=()))
     return search_with_commitments(state, without, CommitmentUse(snapshot, prices()), meter, seed)
+
+
+def _has_several_zones(state: PlanState) -> bool:
+    return len({node.labels.get(names.ZONE) for node in state.new}) > 1
+
+
+def _prove_without(state: PlanState, meter: Meter) -> float:
+    """Return the lower bound for the pods that the plan places although subnets lack addresses."""
+    from joiner.planning.search import prove_plan
+
+    return min(prove_plan(state, meter), state.price)
+
+
+def _join_reasons(
+    explained: Mapping[PodGroup, tuple[Reason, ...]], addresses: Mapping[PodGroup, tuple[Reason, ...]]
+) -> dict[PodGroup, tuple[Reason, ...]]:
+    """Return the reasons of pending pods. Of a pool whose subnets lack addresses, that is the reason."""
+    joined = dict(explained)
+    for group, own in addresses.items():
+        pools = {reason.pool for reason in own}
+        joined[group] = (*own, *(reason for reason in explained.get(group, ()) if reason.pool not in pools))
+    return joined
 
 
 def _simplify(state: PlanState, policies: PlanPolicies, tolerances: PlanTolerances | None) -> Simplification:

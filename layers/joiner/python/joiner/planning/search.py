@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from joiner.cluster.resources import CPU, MEMORY
 from joiner.planning.array_plan import ArrayPlan, plan_with_arrays
 from joiner.planning.effort import Meter
 from joiner.planning.model.pod_groups import PodGroup, fits
@@ -18,7 +17,7 @@ from joiner.planning.packing.search_context import SearchContext
 from joiner.planning.packing.whole_node_bound import prove_lower_bound
 from joiner.planning.placement.domain_repair import clear_blocked_domains
 from joiner.planning.placement.first_fit_plan import FirstFit, accepts_every_packing
-from joiner.planning.placement.group_order import order_groups
+from joiner.planning.placement.group_order import estimate_sizes, order_groups
 from joiner.planning.placement.local_search import improve_plan
 from joiner.planning.placement.pending_repair import place_pending
 from joiner.planning.placement.realize_packing import PackingRealizer, expressible_groups
@@ -163,7 +162,7 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
     total = sum(state.left[group] for group in waiting)
     fill_existing_nodes(state, waiting)
     groups = [group for group in waiting if state.left[group]]
-    worth = _sizes(state, groups)
+    worth = estimate_sizes(state, groups)
     assignment = assign_domains(state, groups, worth)
     inside = expressible_groups(state, groups, assignment)
     made = ArrayPlan(began=meter.seconds)
@@ -198,16 +197,9 @@ def _within_limits(
     realizer = PackingRealizer(state, part, assignment)
     realizer.realize(packing)
     realizer.finish()
-    worth = _sizes(state, [group for group in state.groups.pending if state.left[group]])
+    worth = estimate_sizes(state, [group for group in state.groups.pending if state.left[group]])
     SequentialPlacer(state, OfferFrontier(state), _shares(state, worth), PlacementStrategy()).fill()
     return keep_better(state, before)
-
-
-def _sizes(state: PlanState, groups: list[PodGroup]) -> dict[PodGroup, float]:
-    """Estimate the worth of each pod before a bound exists: cores, plus memory at the usual 4 GiB per core."""
-    rates = {CPU: 1e-3, MEMORY: 2.0**-32}
-    by_position = [rates.get(name, 0.0) for name in state.groups.resources]
-    return {group: 1e-6 + sum(map(float.__mul__, by_position, map(float, group.vector))) for group in groups}
 
 
 def _waiting(state: PlanState) -> list[PodGroup]:
@@ -223,7 +215,7 @@ def _shares(state: PlanState, worth: Mapping[PodGroup, float]) -> dict[int, floa
 def fill_existing_nodes(state: PlanState, waiting: list[PodGroup]) -> None:
     """Fill existing nodes first: they are already paid for."""
     if state.existing:
-        worth = _sizes(state, waiting)
+        worth = estimate_sizes(state, waiting)
         SequentialPlacer.filling_only(state, _shares(state, worth)).fill_existing_nodes()
 
 

@@ -163,8 +163,13 @@ class ResolvedNodeClass:
 
         For equal numbers of addresses it is the smallest id, so that the result is always the same.
         """
-        there = (subnet for subnet in self.subnets if subnet.zone == zone)
-        return min(there, key=lambda subnet: subnet.precedence, default=None)
+        return next(iter(self.subnets_in(zone)), None)
+
+    def subnets_in(self, zone: str) -> tuple[Subnet, ...]:
+        """Return the subnets of this zone in which a node can get an address, those with the most free addresses
+        first; all of them if none has an address."""
+        there = sorted((one for one in self.subnets if one.zone == zone), key=lambda one: one.precedence)
+        return tuple(one for one in there if one.has_addresses) or tuple(there)
 
     def node_costs(self, zone: str, overhead_price: float | None = None) -> NodeCosts:
         """Return what a node costs in this zone beside its instance. ``overhead_price`` replaces the price of its

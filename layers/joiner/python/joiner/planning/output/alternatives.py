@@ -39,19 +39,23 @@ class OfferAlternatives:
         self._known: dict[object, list[NodeOffer]] = {}
         self._spare = SpareAllowance(state)
 
-    def of(self, node: NodeState, choice: OfferChoice) -> list[NodeOffer]:
-        """Return its own offer first, then the cheapest alternatives, and further ones if minValues requires them."""
+    def of(self, node: NodeState, choice: OfferChoice, closed: frozenset[str] = frozenset()) -> list[NodeOffer]:
+        """Return its own offer first, then the cheapest alternatives, and further ones if minValues requires them.
+
+        Alternatives are not in the ``closed`` zones, whose subnets have no address for this node; if minValues requires
+        them there, they come last.
+        """
         bits = -1
         for group in node.planned:
             bits &= choice.variant.bits[group.index]
         if choice.pool_offers.pool.min_values:
-            return self._found(node, choice, bits)
-        known = (choice, bits, *node.free)
+            return self._found(node, choice, bits, closed)
+        known = (choice, bits, closed, *node.free)
         if known not in self._known:
-            self._known[known] = self._found(node, choice, bits)
+            self._known[known] = self._found(node, choice, bits, closed)
         return self._known[known]
 
-    def _found(self, node: NodeState, choice: OfferChoice, bits: int) -> list[NodeOffer]:
+    def _found(self, node: NodeState, choice: OfferChoice, bits: int, closed: frozenset[str]) -> list[NodeOffer]:
         pool, offer_set, own = choice.pool_offers.pool, choice.pool_offers.offer_set, choice.one
         need = [before - after for before, after in zip(own.free, node.free, strict=True)]
         if (offer_set, bits) not in self._open:
@@ -64,6 +68,9 @@ class OfferAlternatives:
                 self._keys, limits, zonal=self._zonal
             )
         prices, open_to = self._price_lists[choice.pool_offers], self._open[offer_set, bits]
+        if closed:
+            codes, zones = columns_of(offer_set).codes(names.ZONE)
+            open_to = open_to & np.array([zone not in closed for zone in zones], dtype=bool)[codes]
         if is_spot(own):
             found = [own, *prices.holding_spot(own, need, open_to, self._allowance(choice))]
         else:
@@ -75,7 +82,14 @@ class OfferAlternatives:
                 for one in self._state.replacement_offers(choice, node.planned)
                 if one not in found and _holds(one, need)
             ]
-            others.sort(key=lambda one: (_heavier(one, own, pool.limits), one.offer, one.index))
+            others.sort(
+                key=lambda one: (
+                    one.offering.zone in closed,
+                    _heavier(one, own, pool.limits),
+                    one.offer,
+                    one.index,
+                )
+            )
             found.extend(_more_choice(found, others, least))
         return found
 

@@ -25,7 +25,7 @@ from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import MOST_VARIANTS
 from joiner.planning.output.excluded_pools import find_excluded_label
 from joiner.planning.plan import INCOMPATIBLE, TEMPORARY, UNTOLERATED, Reason
-from joiner.planning.state.limit_violations import LimitViolation, PoolLimitViolation
+from joiner.planning.state.limit_violations import AddressViolation, LimitViolation, PoolLimitViolation
 from joiner.planning.state.plan_state import PORTS_TAKEN, TOO_FEW_TYPES, TOO_MANY_VOLUMES, PlanState
 from joiner.planning.state.pod_topology import CLAIM_TAKEN, VOLUMES_TAKEN
 
@@ -118,6 +118,8 @@ def _beyond_resources(state: PlanState, group: PodGroup, pool_offers: PoolOffers
         exceeded = [(limit, one) for one, limit in zip(large, limits, strict=True) if limit]
         # Of limits of zero, every node exceeds all infinitely: the smallest node is the nearest, then the cheapest.
         least, nearest = min(exceeded, key=lambda each: (each[0].excess, getattr(each[0], "more", 0.0), each[1].offer))
+        if isinstance(least, AddressViolation):
+            return Reason(pool_offers.pool.name, least.text(), nearest.offer)
         why = f"all available instance types exceed limits for nodepool: {_explain_violation(least, state, group)}"
         return Reason(pool_offers.pool.name, why, nearest.offer)
     return Reason(pool_offers.pool.name, _between_pods(state, group, pool_offers, allowed), large[0].offer)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Final
 
 from joiner import names
 from joiner.cluster import Requirement, Requirements, Resources, ValueSet, mix_workloads
@@ -11,9 +12,14 @@ from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.output.alternatives import OfferAlternatives
+from joiner.planning.placement.address_limits import find_closed_zones
 from joiner.planning.plan import ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
+from joiner.pools import ResolvedNodeClass
+
+NO_CLASSES: Final[Mapping[str, ResolvedNodeClass]] = {}
+NO_ZONES: Final[Mapping[NodeState, frozenset[str]]] = {}
 
 
 def write_plan(
@@ -23,9 +29,11 @@ def write_plan(
     proven: float,
     *,
     zonal: bool = False,
+    classes: Mapping[str, ResolvedNodeClass] = NO_CLASSES,
 ) -> Plan:
     """Return the plan as a value. Slots are assigned to a group's pods in their order: highest priority first.
-    ``zonal`` leaves on-demand nodes in their zones."""
+    ``zonal`` leaves on-demand nodes in their zones. The subnets of ``classes`` have addresses for every node in each
+    zone in which EC2 may launch it."""
     slots = PodSlots(state)
     existing = []
     for node in state.existing:
@@ -33,9 +41,11 @@ def write_plan(
             pods = slots.take(_contents(node))
             existing.append(ExistingNode(node.node_name, node.claim_name, pods, slots.by_class(node, pods)))
     numbers: dict[str, int] = {}
-    writer = NodeWriter(state, slots, zonal=zonal)
+    ordered = _in_order((*(node for node in state.existing if node.made), *state.new))
+    closed = find_closed_zones(classes, [(node, choice) for node, choice, _ in ordered])
+    writer = NodeWriter(state, slots, zonal=zonal, closed=closed)
     nodes = []
-    for node, choice, contents in _in_order((*(node for node in state.existing if node.made), *state.new)):
+    for node, choice, contents in ordered:
         _, _, pool = choice.pool_offers.pool.key.partition("/")
         numbers[pool] = numbers.get(pool, 0) + 1
         nodes.append(writer.node(node, choice, contents, f"{pool}-{numbers[pool]}"))
@@ -129,8 +139,17 @@ class NodeDescription:
 class NodeWriter:
     """Writes nodes as values; the properties that equal nodes share are computed once."""
 
-    def __init__(self, state: PlanState, slots: PodSlots, *, zonal: bool = False) -> None:
+    def __init__(
+        self,
+        state: PlanState,
+        slots: PodSlots,
+        *,
+        zonal: bool = False,
+        closed: Mapping[NodeState, frozenset[str]] = NO_ZONES,
+    ) -> None:
+        """``closed``: zones in which EC2 may not launch a node instead."""
         self._slots = slots
+        self._closed = closed
         self._alternatives = OfferAlternatives(state, zonal=zonal)
         self._resources = state.groups.resources
         self._named = {group: tuple(group.constraints.requests.amounts) for group in state.left}
@@ -138,10 +157,13 @@ class NodeWriter:
         self._open_to: dict[tuple[OfferChoice, tuple[int, ...]], tuple[tuple[Offer, ...], Requirements]] = {}
         self._parts: dict[object, NodeDescription] = {}
 
+    def _closed_of(self, node: NodeState) -> frozenset[str]:
+        return self._closed.get(node, frozenset())
+
     def node(self, node: NodeState, choice: OfferChoice, contents: Contents, name: str) -> PlannedNode:
         """Return the planned node with its offer, alternatives, requirements and pods."""
         pool, own, pods = choice.pool_offers.pool, choice.one, self._slots.take(contents)
-        known = (choice, *node.free, *contents)
+        known = (choice, self._closed_of(node), *node.free, *contents)
         parts = self._parts.get(known)
         if parts is None:
             parts = self._parts[known] = self._of(node, choice, pods)
@@ -167,7 +189,7 @@ class NodeWriter:
         if choice not in self._labels:
             every = {**choice.one.labels, **choice.variant.labels}
             self._labels[choice] = {key: value for key, value in every.items() if key not in NOT_YET}
-        could_be = self._alternatives.of(node, choice)
+        could_be = self._alternatives.of(node, choice, self._closed_of(node))
         known = (choice, tuple([one.index for one in could_be]))
         if known not in self._open_to:
             offers = tuple([one.offer for one in could_be])

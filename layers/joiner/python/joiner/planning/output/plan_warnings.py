@@ -1,7 +1,6 @@
 """What an operator would object to in a plan: little spread, a single type, burstable types, many nodes, full subnets,
 and limits that are nearly reached. A warning changes nothing in the plan."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -10,9 +9,10 @@ from joiner.catalogue.burstable_types import sustained_millicores
 from joiner.cluster import Pod, Resources
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.output.workload_concentration import asks_for_one, find_concentrated_workloads
+from joiner.planning.placement.address_limits import count_addresses
 from joiner.planning.plan import Plan, PlannedNode
 from joiner.planning.state.plan_state import PlanState
-from joiner.pools import NodePool, ResolvedNodeClass
+from joiner.pools import ResolvedNodeClass
 
 MANY_NODES: Final = 100
 LEAST_NODES_OF_ONE_TYPE: Final = 4
@@ -33,7 +33,7 @@ def find_warnings(
         *_burstable(nodes),
         *_number(nodes),
         *find_concentrated_workloads(nodes, placed, snapshot),
-        *_addresses(nodes, {pool.key: pool for pool in snapshot.pools}, classes),
+        *_addresses(state, classes),
         *_limits(state, {node.pool for node in nodes}),
     )
 
@@ -78,23 +78,16 @@ def _number(nodes: Sequence[PlannedNode]) -> Iterator[str]:
         yield f"the plan launches {len(nodes)} nodes; larger instance types would need fewer"
 
 
-def _addresses(
-    nodes: Sequence[PlannedNode], pools: Mapping[str, NodePool], classes: Mapping[str, ResolvedNodeClass]
-) -> Iterator[str]:
+def _addresses(state: PlanState, classes: Mapping[str, ResolvedNodeClass]) -> Iterator[str]:
     """Yield the subnets with fewer free addresses than nodes and pods in them need."""
-    needed: Counter[str] = Counter()
-    free: dict[str, int] = {}
-    for node in nodes:
-        resolved = classes.get(pools[node.pool].class_ref.key) if node.pool in pools else None
-        subnet = resolved.subnet_in(node.zone) if resolved else None
-        if subnet is not None and subnet.free_ips is not None:
-            needed[subnet.id] += 1 + len(node.pods)
-            free[subnet.id] = subnet.free_ips
-    for subnet_id, number in sorted(needed.items()):
-        if number > free[subnet_id]:
+    nodes = (*state.new, *(node for node in state.existing if node.made))
+    use = count_addresses(classes, nodes, lambda node: 1 + sum(node.planned.values()))
+    short = {use.describe(choice): use.taken(choice) for node in nodes if (choice := node.choice or node.made)}
+    for subnets, (needed, free) in sorted(short.items()):
+        if needed > free:
             yield (
-                f"the subnet {subnet_id} has {free[subnet_id]} free addresses, and the new nodes and pods in it need "
-                f"{number}: allow more subnets in the node class, or use prefix delegation with a larger subnet"
+                f"{subnets}, and the new nodes and pods there need {needed}: allow more subnets in the node class, or "
+                "use prefix delegation with a larger subnet"
             )
 
 

@@ -1,47 +1,59 @@
 """Keep the nodes of a plan within the free addresses of their subnets.
 
-Each node takes one address of the subnet in which it is launched: the one with the most free addresses in its zone.
-EC2 refuses nodes beyond that. So this step moves them to other zones, those whose price rises least first; the capacity
-type stays. A node that cannot move is not launched: its pods, and pods whose rules depended on them, stay pending until
-the next plan. Pods of low priority give way first.
+Each node takes one address of a subnet of its class in its zone. EC2 refuses nodes beyond that. So this step moves them
+to other zones, those whose price rises least first; the capacity type stays. A node that cannot move is closed: its
+pods, and pods whose rules depended on them, get places on other nodes of the plan or on nodes of other pools and zones
+that have addresses. The pods that find none stay pending until the next plan. Pods of low priority give way first.
 
 Pods take addresses, too, but perhaps of other subnets (custom networking), or fewer (prefixes, IPv6). So nodes move for
 the addresses of their pods only to offers that cost no more, and a warning reports what is left.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.node_exchange import NodeExchange, offers_for
-from joiner.planning.plan import TEMPORARY, Reason
+from joiner.planning.plan import Reason
+from joiner.planning.state.address_use import AddressUse
 from joiner.planning.state.constraint_check import find_misplaced
+from joiner.planning.state.limit_violations import AddressViolation
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import TINY
-from joiner.pools import ResolvedNodeClass, Subnet
+from joiner.pools import ResolvedNodeClass
 
 AddressesOf = Callable[[NodeState], int]
+Reasons = dict[PodGroup, tuple[Reason, ...]]
+
+MOST_ROUNDS: Final = 10
+"""How often pods of closed nodes are placed, each time without the zones that have become full."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressLimits:
-    """How many nodes were moved to other zones, and why pods of closed nodes are left, by group."""
+    """How many nodes were moved to other zones, how many were closed, and why pods of closed nodes are left, by
+    group."""
 
     moved: int = 0
+    closed: int = 0
     reasons: Mapping[PodGroup, tuple[Reason, ...]] = field(default_factory=dict)
 
 
 def keep_addresses(state: PlanState, classes: Mapping[str, ResolvedNodeClass]) -> AddressLimits:
-    """Move nodes out of subnets whose addresses do not suffice, and close those that have none."""
-    if not any(subnet.free_ips is not None for resolved in classes.values() for subnet in resolved.subnets):
+    """Move nodes out of subnets whose addresses do not suffice, close those that have none, and place their pods where
+    addresses are left."""
+    if not AddressUse(classes).known:
         return AddressLimits()
-    use = SubnetUse(state, classes)
-    use.relieve(lambda node: 1 + sum(node.planned.values()), most_extra=0.0)
-    reasons = use.close_excess(use.relieve(lambda _: 1, most_extra=float("inf")))
-    return AddressLimits(use.moved, reasons)
+    limits = SubnetUse(state, classes)
+    limits.relieve(lambda node: 1 + sum(node.planned.values()), most_extra=0.0)
+    limits.relieve(lambda _: 1, most_extra=float("inf"))
+    reasons = limits.close_excess()
+    if limits.closed:
+        limits.place_elsewhere(reasons)
+    return AddressLimits(limits.moved, limits.closed, {one: why for one, why in reasons.items() if state.left[one]})
 
 
 @dataclass(slots=True)
@@ -51,52 +63,67 @@ class SubnetUse:
     state: PlanState
     classes: Mapping[str, ResolvedNodeClass]
     moved: int = 0
+    closed: int = 0
     _exchange: NodeExchange = field(init=False)
 
     def __post_init__(self) -> None:
         self._exchange = NodeExchange(self.state)
 
-    def relieve(self, addresses: AddressesOf, *, most_extra: float) -> list[NodeState]:
+    def relieve(self, addresses: AddressesOf, *, most_extra: float) -> None:
         """Move nodes to other subnets, each for at most `most_extra` $/h, while a subnet has too few addresses for
-        `addresses` of each node. Return the nodes that are too many and stay."""
-        used, free = self._count(addresses)
-        stay: list[NodeState] = []
-        moves = [(node, subnet) for node in self.state.new if (subnet := self._subnet_of(node)) is not None]
-        for node, subnet in sorted(moves, key=lambda one: (-addresses(one[0]), one[0].name)):
-            if used[subnet.id] <= free.get(subnet.id, used[subnet.id]):
+        `addresses` of each node."""
+        use = count_addresses(self.classes, (*self.state.new, *self._made()), addresses)
+        moves = [(node, node.choice) for node in self.state.new if node.choice]
+        for node, choice in sorted(moves, key=lambda one: (-addresses(one[0]), one[0].name)):
+            if use.left(choice) >= 0:
                 continue
             number = addresses(node)
-            left = {subnet_id: most - used[subnet_id] for subnet_id, most in free.items()}
-            other = self._move(node, number, left, most_extra=most_extra)
-            if other is None:
-                stay.append(node)
-                continue
-            used[subnet.id] -= number
-            used[other.id] += number
-            self.moved += 1
-        over = {subnet: number - free[subnet] for subnet, number in used.items() if number > free.get(subnet, number)}
-        return [node for node in stay if (subnet := self._subnet_of(node)) is not None and subnet.id in over]
+            other = self._move(node, choice, number, use, most_extra=most_extra)
+            if other is not None:
+                use.count(choice, -number)
+                use.count(other, number)
+                self.moved += 1
 
-    def close_excess(self, nodes: list[NodeState]) -> dict[PodGroup, tuple[Reason, ...]]:
-        """Close as many of these nodes as have no address, those of the lowest priority and with the fewest pods first.
-        Return why their pods, and the pods that may not stay without them, are left.
+    def close_excess(self) -> Reasons:
+        """Close as many nodes as have no address, those of the lowest priority and with the fewest pods first. Return
+        why their pods, and the pods that may not stay without them, are left.
         """
-        reasons: dict[PodGroup, tuple[Reason, ...]] = {}
-        used, free = self._count(lambda _: 1)
-        for node in sorted(nodes, key=_importance):
-            subnet, choice = self._subnet_of(node), node.choice
-            full = subnet is not None and used[subnet.id] > free.get(subnet.id, used[subnet.id])
-            if subnet is None or choice is None or not full or not node.planned:  # without pods: closed already
+        reasons: Reasons = {}
+        use = count_addresses(self.classes, (*self.state.new, *self._made()))
+        for node in sorted(self.state.new, key=_importance):
+            choice = node.choice
+            if choice is None or not node.planned or use.left(choice) >= 0:  # without pods: closed already
                 continue
-            why = f"the subnet {subnet.id} has {subnet.free_ips} free addresses: use larger or more subnets{TEMPORARY}"
-            reason = Reason(choice.pool_offers.pool.name, why)
+            reason = Reason(choice.pool_offers.pool.name, AddressViolation(use.describe(choice)).text())
             reasons |= dict.fromkeys(node.planned, (reason,))
             self.state.close(node)
-            used[subnet.id] -= 1
+            self.closed += 1
+            use.count(choice, -1)
             if misplaced := self._take_misplaced():
                 reasons |= dict.fromkeys(misplaced, (reason,))
-                used, free = self._count(lambda _: 1)
+                use = count_addresses(self.classes, (*self.state.new, *self._made()))
         return reasons
+
+    def place_elsewhere(self, reasons: Reasons) -> None:
+        """Place the pods that are left where addresses are left. Pods that may not stay in the end are taken off; they
+        have the first of these reasons."""
+        # These modules need numpy, which only the planning functions contain.
+        from joiner.planning.placement.group_order import estimate_sizes
+        from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer
+        from joiner.planning.relaxation.dominance import OfferFrontier
+
+        use = self.state.limits.addresses = count_addresses(self.classes, (*self.state.new, *self._made()))
+        shares = {group.index: size for group, size in estimate_sizes(self.state, self.state.groups.pending).items()}
+        for _ in range(MOST_ROUNDS):
+            before = self.state.pods_left
+            pools = [pool_offers.pool for pool_offers in self.state.offered_pools]
+            closed = {pool.key: use.full_zones(pool.class_ref.key) for pool in pools}
+            SequentialPlacer(self.state, OfferFrontier(self.state, closed), shares, PlacementStrategy()).fill()
+            if self.state.pods_left in (0, before):
+                break
+        first = next(iter(reasons.values()))
+        for group in self._take_misplaced():
+            reasons.setdefault(group, first)
 
     def _take_misplaced(self) -> list[PodGroup]:
         """Take off the pods that may not stay where they are, until all others may, and close the nodes that this
@@ -111,38 +138,21 @@ class SubnetUse:
             self.state.close(node)
         return taken
 
-    def _count(self, addresses: AddressesOf) -> tuple[Counter[str], dict[str, int]]:
-        """Return how many addresses the new nodes take in each subnet, those of static pools and standalone claims
-        included, and how many of each are free, if known."""
-        used: Counter[str] = Counter()
-        for node in (*self.state.new, *(one for one in self.state.existing if one.made)):
-            if (subnet := self._subnet_of(node)) is not None:
-                used[subnet.id] += addresses(node)
-        known = (subnet for resolved in self.classes.values() for subnet in resolved.subnets)
-        return used, {subnet.id: subnet.free_ips for subnet in known if subnet.free_ips is not None}
+    def _made(self) -> Iterator[NodeState]:
+        """Yield the nodes of static pools and standalone claims, which take addresses, too."""
+        return (node for node in self.state.existing if node.made)
 
-    def _subnet_of(self, node: NodeState) -> Subnet | None:
-        choice = node.choice or node.made
-        return self._subnet_in(choice, choice.one.offering.zone) if choice else None
-
-    def _subnet_in(self, choice: OfferChoice, zone: str) -> Subnet | None:
-        resolved = self.classes.get(choice.pool_offers.pool.class_ref.key)
-        return resolved.subnet_in(zone) if resolved else None
-
-    def _move(self, node: NodeState, number: int, left: Mapping[str, int], *, most_extra: float) -> Subnet | None:
-        """Move a node to the cheapest offer in a subnet with so many addresses left, or with an unknown number; return
-        the subnet, or None if there is none, or no rule allows it."""
-        choice = node.choice
-        if choice is None or choice.one.supply is not None:
+    def _move(
+        self, node: NodeState, choice: OfferChoice, number: int, use: AddressUse, *, most_extra: float
+    ) -> OfferChoice | None:
+        """Move a node to the cheapest offer in a zone with so many addresses left, or with an unknown number; return
+        the new choice, or None if there is none, or no rule allows it."""
+        if choice.one.supply is not None:
             return None
         for one in self._others(node, choice, choice.one.offer.price_per_hour + most_extra):
-            subnet = self._subnet_in(choice, one.offering.zone)
-            if (
-                subnet
-                and left.get(subnet.id, number) >= number
-                and self._exchange.replace([node], choice.with_offer(one))
-            ):
-                return subnet
+            other = choice.with_offer(one)
+            if use.left(other) >= number and self._exchange.replace([node], other):
+                return other
         return None
 
     @staticmethod
@@ -158,6 +168,36 @@ class SubnetUse:
             if known is None or (one.offer, one.index) < (known.offer, known.index):
                 best[zone] = one
         yield from sorted(best.values(), key=lambda one: (one.offer, one.index))
+
+
+def count_addresses(
+    classes: Mapping[str, ResolvedNodeClass], nodes: Sequence[NodeState], addresses: AddressesOf = lambda _: 1
+) -> AddressUse:
+    """Return the addresses that these nodes take in the subnets of their classes."""
+    use = AddressUse(classes)
+    for node in nodes:
+        if (choice := node.choice or node.made) is not None:
+            use.count(choice, addresses(node))
+    return use
+
+
+def find_closed_zones(
+    classes: Mapping[str, ResolvedNodeClass], nodes: Sequence[tuple[NodeState, OfferChoice]]
+) -> dict[NodeState, frozenset[str]]:
+    """Return the zones in which EC2 may not launch each of these nodes instead, because an address there is not left
+    for it: each alternative zone of a node takes an address of it. Nodes that may be in any zone are left out."""
+    use = count_addresses(classes, [node for node, _ in nodes])
+    closed: dict[NodeState, frozenset[str]] = {}
+    for node, choice in nodes if use.known else ():
+        resolved = classes.get(choice.pool_offers.pool.class_ref.key)
+        others = sorted((resolved.zones if resolved else frozenset()) - {choice.one.offering.zone})
+        full = frozenset(zone for zone in others if use.left(choice, zone) < 1)
+        for zone in others:
+            if zone not in full:
+                use.count(choice, 1, zone)
+        if full:
+            closed[node] = full
+    return closed
 
 
 def _importance(node: NodeState) -> tuple[int, int, str]:

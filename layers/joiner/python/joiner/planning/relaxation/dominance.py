@@ -5,28 +5,39 @@ open to, is in the same domain of every rule and preference, and counts no more 
 dominated offers loses nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from joiner import names
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup, PodGroups, pod_terms
-from joiner.planning.relaxation.offer_table import OfferChoices, tabulate_offers, undominated_offers
+from joiner.planning.relaxation.offer_table import (
+    OfferChoices,
+    OfferTable,
+    columns_of,
+    tabulate_offers,
+    undominated_offers,
+)
 from joiner.planning.state.plan_state import PlanState
+
+NO_ZONES: Final[Mapping[str, frozenset[str]]] = {}
 
 
 class OfferFrontier:
     """The undominated choices: pools of the highest weight first, then the cheapest offers first."""
 
-    def __init__(self, state: PlanState) -> None:
+    def __init__(self, state: PlanState, closed: Mapping[str, frozenset[str]] = NO_ZONES) -> None:
+        """``closed`` are zones in which a pool, by its key, may launch no node."""
         groups = [group for group in state.groups.pending if not group.refused]
         self.tiers: list[tuple[int, list[OfferChoice]]] = []
         self._of: dict[PodGroup, list[list[OfferChoice]]] = {}
         if not groups or not any(pool_offers.launchable for pool_offers in state.offered_pools):
             return
         keys = distinguishing_keys(state.groups)
-        table = tabulate_offers(state, groups, keys)
+        table = _without_zones(tabulate_offers(state, groups, keys), closed)
         kept = undominated_offers(table, np.ones(len(table.kinds), bool))
         choices = OfferChoices(state, table, kept)
         found: dict[int, list[OfferChoice]] = {}
@@ -54,6 +65,18 @@ class OfferFrontier:
     def of(self, group: PodGroup) -> list[OfferChoice]:
         """Return the offers for the group that no other offer dominates."""
         return [one for choices in self.by_weight(group) for one in choices]
+
+
+def _without_zones(table: OfferTable, closed: Mapping[str, frozenset[str]]) -> OfferTable:
+    """Return the table in which no group may use the offers of a pool in its closed zones."""
+    if not any(closed.values()):
+        return table
+    open_to = []
+    for pool_offers, _ in table.sections:
+        codes, zones = columns_of(pool_offers.offer_set).codes(names.ZONE)
+        shut = closed.get(pool_offers.pool.key, frozenset())
+        open_to.append(np.array([zone not in shut for zone in zones], dtype=bool)[codes])
+    return replace(table, kinds=table.kinds & np.concatenate(open_to))
 
 
 def distinguishing_keys(groups: PodGroups) -> tuple[str, ...]:

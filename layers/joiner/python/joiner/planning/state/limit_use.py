@@ -5,7 +5,9 @@ from typing import Final
 
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.plan_policies import Ceilings
+from joiner.planning.state.address_use import AddressUse
 from joiner.planning.state.limit_violations import (
+    AddressViolation,
     CeilingViolation,
     LimitViolation,
     PoolLimitViolation,
@@ -36,6 +38,8 @@ class LimitUse:
         self._nodes = nodes
         self._price = price
         self._drawn: dict[tuple[str, ...], int] = dict(drawn)
+        self.addresses: AddressUse | None = None
+        """The addresses of subnets, while they limit new nodes."""
 
     def is_used_up(self, pool: NodePool) -> bool:
         """Return whether the pool's limits allow no further node of any size."""
@@ -46,6 +50,8 @@ class LimitUse:
         """Add a new node to the use of its pool's limits and of its supply; remove it if ``number`` is -1."""
         if node.choice:
             pool = node.choice.pool_offers.pool
+            if self.addresses is not None:
+                self.addresses.count(node.choice, number)
             if node.choice.one.supply is not None:
                 self.draw(node.choice.one, number)
             used = self.used.setdefault(pool.key, {})
@@ -79,6 +85,8 @@ class LimitUse:
                 return PoolLimitViolation(pool, name, limit, used.get(name, 0), more)
         if one.supply is not None and self.nodes_left(one) <= 0:
             return ReservationViolation(one.supply)
+        if self.addresses is not None and self.addresses.left(choice) < 1:
+            return AddressViolation(self.addresses.describe(choice))
         nodes = self._nodes + len(new)
         if self._ceilings.nodes is not None and nodes + 1 > self._ceilings.nodes:
             return CeilingViolation("nodes", self._ceilings.nodes, nodes, 1)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from joiner.cluster import Resources
+from joiner.planning.plan import TEMPORARY
 from joiner.pools import NodePool
 
 
@@ -90,4 +91,20 @@ class CeilingViolation:
         return f"{usage}; raise {field} in clusters/NAME.yaml and deploy, or free nodes"
 
 
-LimitViolation = PoolLimitViolation | ReservationViolation | CeilingViolation
+@dataclass(frozen=True, slots=True)
+class AddressViolation:
+    """Subnets without a free address for one more node. ``subnets`` names them and their free addresses."""
+
+    subnets: str
+
+    @property
+    def excess(self) -> float:
+        """Return infinity: another pool does not help."""
+        return float("inf")
+
+    def text(self) -> str:
+        """Return the reason for the pod's event, with a remedy. Addresses become free without a sign in the cluster."""
+        return f"{self.subnets}: use larger or more subnets{TEMPORARY}"
+
+
+LimitViolation = PoolLimitViolation | ReservationViolation | CeilingViolation | AddressViolation

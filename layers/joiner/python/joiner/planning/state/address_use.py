@@ -1,0 +1,101 @@
+"""Count the addresses that new nodes take in their subnets.
+
+Each node takes one address of a subnet of its class in its zone. A class may have several subnets in a zone, and each
+launch takes the one with the most addresses left, so their sum matters. Classes may share subnets: the addresses
+suffice if no union of such sets of subnets has more nodes than free addresses (Hall's theorem).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from joiner.planning.model.node_offers import OfferChoice
+from joiner.pools import ResolvedNodeClass
+
+Place = frozenset[str]
+"""The ids of the subnets among which a launch chooses for one zone."""
+
+MOST_UNIONS: Final = 64
+"""The maximum number of unions of the places of a zone. Beyond it, only each place and all of them are compared."""
+
+
+class AddressUse:
+    """The free addresses of the classes' subnets, and those that nodes take."""
+
+    def __init__(self, classes: Mapping[str, ResolvedNodeClass]) -> None:
+        self._places: dict[tuple[str, str], Place] = {}
+        self._free: dict[str, int] = {}
+        zones: dict[str, set[Place]] = {}
+        for key, resolved in classes.items():
+            for zone in {subnet.zone for subnet in resolved.subnets}:
+                there = resolved.subnets_in(zone)
+                self._free |= {subnet.id: subnet.free_ips for subnet in there if subnet.free_ips is not None}
+                if all(subnet.free_ips is not None for subnet in there):
+                    place = self._places[key, zone] = frozenset(subnet.id for subnet in there)
+                    zones.setdefault(zone, set()).add(place)
+        self._unions = [union for places in zones.values() for union in _unions(places)]
+        self._taken: Counter[Place] = Counter()
+
+    @property
+    def known(self) -> bool:
+        """Return whether the number of free addresses is known in any zone."""
+        return bool(self._places)
+
+    def count(self, choice: OfferChoice, number: int, zone: str = "") -> None:
+        """Add the addresses of a node of this choice, or of such a node in another zone."""
+        if (place := self._place(choice, zone)) is not None:
+            self._taken[place] += number
+
+    def left(self, choice: OfferChoice, zone: str = "") -> float:
+        """Return how many addresses are left for nodes of this choice; infinity if the number is not known. It is
+        negative if too many are taken."""
+        place = self._place(choice, zone)
+        if place is None:
+            return float("inf")
+        return min(self._left_in(union) for union in self._unions if place <= union)
+
+    def taken(self, choice: OfferChoice) -> tuple[int, float]:
+        """Return how many addresses nodes of this choice, and of classes with the same subnets, take, and how many are
+        free for them: infinity if the number is not known."""
+        place = self._place(choice, "")
+        if place is None:
+            return 0, float("inf")
+        return self._taken[place], sum(self._free[subnet] for subnet in place)
+
+    def describe(self, choice: OfferChoice) -> str:
+        """Return the subnets of this choice and their number of free addresses."""
+        place = sorted(self._place(choice, "") or ())
+        free = sum(self._free[subnet] for subnet in place)
+        if len(place) == 1:
+            return f"the subnet {place[0]} has {free} free addresses"
+        return f"the subnets {' and '.join(place)} have {free} free addresses"
+
+    def full_zones(self, key: str) -> frozenset[str]:
+        """Return the zones in which the class of this key has no address left."""
+        return frozenset(
+            zone
+            for (name, zone), place in self._places.items()
+            if name == key and min(self._left_in(union) for union in self._unions if place <= union) <= 0
+        )
+
+    def _place(self, choice: OfferChoice, zone: str) -> Place | None:
+        return self._places.get((choice.pool_offers.pool.class_ref.key, zone or choice.one.offering.zone))
+
+    def _left_in(self, union: Place) -> int:
+        taken = sum(number for place, number in self._taken.items() if place <= union)
+        return sum(self._free[subnet] for subnet in union) - taken
+
+
+def _unions(places: Iterable[Place]) -> set[Place]:
+    """Return all unions of these places.
+
+    >>> sorted(map(sorted, _unions([frozenset("a"), frozenset("ab"), frozenset("c")])))
+    [['a'], ['a', 'b'], ['a', 'b', 'c'], ['a', 'c'], ['c']]
+    """
+    own = set(places)
+    found: set[Place] = set()
+    for place in own:
+        found |= {place, *(place | other for other in found)}
+        if len(found) > MOST_UNIONS:
+            return own | {frozenset().union(*own)}
+    return found
