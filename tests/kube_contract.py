@@ -46,7 +46,9 @@ class KubeContract:
 
         read = client.get(kinds.PODS, name, namespace=NAMESPACE)
         listed = client.list(kinds.PODS, labels=f"made-by={name}")
+        without = client.list(kinds.PODS, labels="!made-by")
 
+        assert name not in [each["metadata"]["name"] for each in without]
         assert made["metadata"]["uid"] == read["metadata"]["uid"] != ""
         assert [each["metadata"]["name"] for each in listed] == [name]
         client.delete(kinds.PODS, name, namespace=NAMESPACE)

@@ -223,18 +223,21 @@ def map_roles(kube: "Kube", mappings: str) -> None:
 
 
 def unmap_roles(kube: "Kube", mappings: str) -> None:
-    """Remove the roles from aws-auth; those of nodes stay while a node of Joiner is in the cluster."""
+    """Remove the roles from aws-auth. Those of nodes stay while an EC2 instance is a node of the cluster: a managed
+    node group may use the same role, and a Node does not name its role."""
     if not mappings:
         return
     from joiner.adapters import aws_auth
     from joiner.adapters.kube_kinds import NODES
-    from joiner.names import OURS
+    from joiner.names import COMPUTE_TYPE
 
     functions = [each.arn for each in _functions(json.loads(mappings))]
-    nodes = any(kube.list_metadata(NODES, labels=label) for label in OURS)
+    nodes = [str(each["metadata"]["name"]) for each in kube.list_metadata(NODES, labels=f"!{COMPUTE_TYPE}")]
     if nodes:
-        logging.getLogger(__name__).warning("the roles of nodes stay in aws-auth: nodes of Joiner are in the cluster")
-    aws_auth.write(kube, lambda mapped: aws_auth.unmap_roles(mapped, functions, keep_nodes=nodes))
+        logging.getLogger(__name__).warning(
+            "the roles of nodes stay in aws-auth: %d nodes, for example %s, may need them", len(nodes), min(nodes)
+        )
+    aws_auth.write(kube, lambda mapped: aws_auth.unmap_roles(mapped, functions, keep_nodes=bool(nodes)))
 
 
 def _functions(asked: Mapping[str, Any]) -> "list[RoleMapping]":

@@ -198,7 +198,7 @@ def _parsed(path: str) -> tuple[Kind, str, str, str]:
 
 
 def _selected(key: Key, manifest: Manifest, kind: Kind, namespace: str, query: Mapping[str, str]) -> bool:
-    terms = [term.partition("=") for term in query.get("labelSelector", "").split(",") if term]
+    terms = [term for term in query.get("labelSelector", "").split(",") if term]
     labels = manifest["metadata"].get("labels") or {}
     here = key[0] == kind.plural and namespace in ("", key[1])
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
@@ -208,9 +208,15 @@ def _selected(key: Key, manifest: Manifest, kind: Kind, namespace: str, query: M
         "status.phase": status.get("phase") or "Pending",
     }
     suits = all(_suits(fields, term) for term in query.get("fieldSelector", "").split(",") if term)
-    return (
-        here and suits and all(labels.get(name) == value if equals else name in labels for name, equals, value in terms)
-    )
+    return here and suits and all(_has_label(labels, term) for term in terms)
+
+
+def _has_label(labels: Mapping[str, str], term: str) -> bool:
+    """Return whether an object matches one term of a label selector: ``key``, ``!key`` or ``key=value``."""
+    if term.startswith("!"):
+        return term[1:] not in labels
+    name, equals, value = term.partition("=")
+    return labels.get(name) == value if equals else name in labels
 
 
 def _suits(fields: Mapping[str, str], term: str) -> bool:

@@ -114,13 +114,24 @@ def test_after_the_uninstallation_the_text_is_that_of_before() -> None:
     assert stored(kube)["metadata"]["annotations"] == {"team": "platform"}
 
 
-def test_the_roles_of_nodes_stay_while_a_node_of_joiner_is_in_the_cluster() -> None:
-    kube = FakeKube([config_map(""), node("other"), node("ours", **{"karpenter.sh/nodepool": "general"})])
+@pytest.mark.parametrize("labels", [{"karpenter.sh/nodepool": "general"}, {"eks.amazonaws.com/nodegroup": "core"}, {}])
+def test_the_roles_of_nodes_stay_while_an_instance_may_need_them(labels: dict[str, str]) -> None:
+    fargate = node("fargate-ip-10-0-0-1", **{"eks.amazonaws.com/compute-type": "fargate"})
+    kube = FakeKube([config_map(""), fargate, node("instance", **labels)])
     install_manifests.map_roles(kube, MAPPINGS)
 
     install_manifests.unmap_roles(kube, MAPPINGS)
 
     assert [each["rolearn"] for each in read_mappings(stored(kube)["data"]["mapRoles"])] == [f"{ROLE}nodes"]
+
+
+def test_the_roles_of_nodes_are_removed_from_a_cluster_of_fargate_nodes() -> None:
+    kube = FakeKube([config_map(FOREIGN), node("fargate-1", **{"eks.amazonaws.com/compute-type": "fargate"})])
+    install_manifests.map_roles(kube, MAPPINGS)
+
+    install_manifests.unmap_roles(kube, MAPPINGS)
+
+    assert stored(kube)["data"] == {"mapRoles": FOREIGN}
 
 
 def test_an_entry_of_a_node_role_that_others_wrote_is_used_and_stays_at_the_end() -> None:

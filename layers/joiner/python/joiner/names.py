@@ -26,6 +26,8 @@ REGISTERED: Final = "karpenter.sh/registered"
 INITIALIZED: Final = "karpenter.sh/initialized"
 NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"
 OURS: Final = (NODEPOOL, PROVISIONER, NODECLASS)
+COMPUTE_TYPE: Final = "eks.amazonaws.com/compute-type"
+"""A label of the nodes that EKS runs itself (Fargate, Auto Mode) or that are outside of AWS (hybrid)."""
 """Labels of Joiner's nodes: each node has at least one. The node of a claim that a user created may have no pool."""
 NODECLAIM: Final = "karpenter.sh/nodeclaim"
 INSTANCE_PREFIX: Final = "karpenter.k8s.aws/instance-"
