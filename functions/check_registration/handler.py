@@ -176,7 +176,9 @@ class RegistrationCheck:
         events = [*(event for each in checked for event in each.events), *self._record(checked, now)]
         seen = self._ledger.wave(wave_name) or wave  # with the pods bound in this pass
         _log_progress(checked)
-        progress = WaveProgress(replace(seen, rings=wave.rings), checked)
+        # A ring whose node is not stored yet is not counted: should this be the last pass, the execution does not wait
+        uncounted = bool(unstored) and bool(self._seconds)
+        progress = WaveProgress(replace(seen, rings=wave.rings - uncounted), checked)
         changes = bool(unstored) or seen.rings != wave.rings or any(each.fresh or each.settling for each in checked)
         return Pass(progress, events, due=changes and bool(launching or progress.claims(*WAITING)))
 

@@ -5,7 +5,8 @@ nothing if nothing may be disrupted now: another autoscaler is there, an executi
 initialized.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import PLANNED, SELECTING, ClusterView, ListedCluster
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import yet_unstored
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.lifecycle.claim_progress import assess_progress, open_assignments
@@ -41,12 +43,14 @@ class CandidateListing:
         guards: AutoscalerDetection,
         *,
         default_spreads: Sequence[Mapping[str, Any]] = (),
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._view = view
         self._ledger = ledger
         self._store = store
         self._guards = guards
         self._default_spreads = default_spreads
+        self._sleep = sleep
 
     def answer(self, task: Task, now: datetime, lease_until: int) -> dict[str, Any]:
         """Return ``{"refused", "why", "rings", "snapshot", "candidates"}``; `why` is empty if a proposal is
@@ -66,6 +70,8 @@ class CandidateListing:
             return {**found, "why": "another execution plans or launches nodes"}
         if self._ledger.unrecorded_launches():
             return {**found, "why": "the outcome of a launch is not recorded yet"}
+        if task.lease_number and (left := yet_unstored(lease.stored_at, now)):
+            self._sleep(left)  # the snapshot must have the change behind a ring that `rings` counts
         assigned = {claim: each.classes for claim, each in self._ledger.assignments().items()}
         lists = apply_buffer_schedules(self._view.lists(expected_claims=assigned), now)
         world = Snapshot.from_lists(lists)

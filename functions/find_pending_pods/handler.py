@@ -9,28 +9,32 @@ to each pod why no node is launched for it.
 
 The pods without a node are listed first. A batch that is still growing gets no snapshot: the function lists them again,
 every half a second for two seconds. If more may come even then, the state machine waits a second and invokes the
-function again.
+function again. A batch that was complete at the first look is compared with the pods of the snapshot: if more have come
+meanwhile, it gathers, too.
 
-Many listed pods are recorded in the cluster, so that their later events do not ring the doorbell. Without the record
+A ring may come before the object behind it is stored. The lists of a snapshot begin when the objects of all counted
+rings can be read.
+
+Nothing is written in the cluster before other autoscalers are looked for, except the events about them. Then many
+listed pods are recorded in the cluster, so that their later events do not ring the doorbell. Without the record
 they ring again, which is harmless.
 """
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
+from functions.find_pending_pods.batch_looks import BatchLooks, Look
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import PLANNED, SELECTING, ClusterView, ListedCluster
-from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import LaunchRecord, yet_unstored
+from joiner.adapters.ledger_items import LaunchRecord, Lease, yet_unstored
 from joiner.adapters.listed_pods_role import ListedPodsRole
-from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
@@ -55,7 +59,7 @@ from joiner.lifecycle.planning_back_off import (
     describe_pending_classes,
     find_classes_to_plan,
 )
-from joiner.lifecycle.pod_gathering import SHORT_PAUSE, Batch, BatchTimes, Gathering, missing_pods, must_wait
+from joiner.lifecycle.pod_gathering import Batch, BatchTimes, Gathering
 from joiner.lifecycle.replica_counts import count_missing_replicas
 from joiner.lifecycle.unsettled_classes import describe_unsettled_classes, find_unsettled_classes
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
@@ -77,13 +81,6 @@ NOTHING: Mapping[str, Any] = {
     "unwatched": 0,
 }
 
-CONTROLLERS_READ: Final = 32
-"""Controllers of one batch that are read. A batch with more of them waits while new pods keep coming."""
-
-LOOKS_AGAIN: Final = 4
-"""How often one invocation lists the pods of a growing batch again. A second of this function costs as much as a wait
-of the state machine and another invocation, which would begin later."""
-
 FIRST_SEARCH: Final = Gathering()
 DEFAULT_TIMES: Final = BatchTimes()
 
@@ -103,16 +100,17 @@ class PendingPodSearch:
         times: BatchTimes = DEFAULT_TIMES,
         default_spreads: Sequence[Mapping[str, Any]] = (),
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._view = view
         self._ledger = ledger
         self._answers = answers
         self._store = store
         self._guards = guards
-        self._listed_pods = listed_pods
-        self._times = times
+        self._looks = BatchLooks(view, listed_pods, times, sleep)
         self._default_spreads = default_spreads
         self._sleep = sleep
+        self._clock = clock
 
     def answer(self, task: Task, now: datetime, lease_until: int, so_far: Gathering = FIRST_SEARCH) -> dict[str, Any]:
         """Return ``{"rings", "refused", "complete", "gathering", "snapshot", "pods", "podsToPlan", "unfinished",
@@ -121,48 +119,50 @@ class PendingPodSearch:
         `so_far` is the result of the previous searches for this batch. No snapshot is stored if there is nothing to do,
         or if the batch is not complete. Raises LeaseLost if another execution holds the lease now.
         """
-        lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        if left := yet_unstored(lease.stored_at, now):
-            self._sleep(left)
-        look = self._gather(task, lease_until, _Look(lease.rings, so_far, self._growing(so_far, self._unbound())))
-        if look.growing is not None:
+        began = self._clock()
+
+        def renew() -> Lease:
+            return self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+
+        def await_stored(lease: Lease) -> None:
+            if left := yet_unstored(lease.stored_at, now + timedelta(seconds=self._clock() - began)):
+                self._sleep(left)
+
+        await_stored(lease := renew())
+        look = self._looks.look(lease, so_far)
+        if look.growing and not look.batch.pending:  # there is nothing to record
             return self._incomplete(look)
         others = self._guards.detect(now)
         self._report(others, task, now)
         if refused := refusal_reason(others):
-            return {"rings": look.rings, "refused": refused, **NOTHING, "gathering": look.so_far.to_json()}
-        recorded, lists, world = self._read(now)
-        pending = Batch.of(world.pods).pending
+            return {"rings": lease.rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
+        look = self._looks.gather(look, renew)
+        if look.growing:
+            return self._incomplete(look)
+        await_stored(look.lease)
+        read = self._read(now)
+        look = self._looks.gather(compared := self._looks.compare(look, read.world.pods), renew)
+        if look.growing:
+            return self._incomplete(look)
+        if look is not compared:  # pods came while the snapshot was taken
+            await_stored(look.lease)
+            read = self._read(now)
+        pending = Batch.of(read.world.pods).pending
         following = Gathering.of_next_batch(len(pending)).to_json()
-        found = self._search(task, now, recorded, lists, world)
-        self._record_listed(pending, look.so_far)  # last: a slow answer must not keep the snapshot from being stored
-        return {"rings": look.rings, "refused": "", "complete": True, "gathering": following, **found}
+        found = self._search(task, now, read)
+        # Last: a slow answer must not keep the snapshot from being stored
+        self._looks.record_listed(pending, look.so_far)
+        return {"rings": look.lease.rings, "refused": "", "complete": True, "gathering": following, **found}
 
-    def _unbound(self) -> Sequence[Pod]:
-        return Snapshot.from_lists({"pods": self._view.pods_without_node()}).pods
-
-    def _gather(self, task: Task, lease_until: int, look: "_Look") -> "_Look":
-        """Return the last look at a batch that grows: one every half a second, each after the rings are read again."""
-        for _ in range(LOOKS_AGAIN):
-            batch = look.growing
-            if batch is None or not batch.pending:  # an event may be a second before the condition of its pod
-                break
-            so_far = replace(look.so_far, unrecordable=not self._record_listed(batch.pending, look.so_far))
-            self._sleep(SHORT_PAUSE)
-            so_far = so_far.after_another(SHORT_PAUSE, len(batch.pending))
-            rings = self._ledger.renew(task.execution.arn, task.lease_number, lease_until).rings
-            look = _Look(rings, so_far, self._growing(so_far, self._unbound()))
-        return look
-
-    def _read(self, now: datetime) -> "tuple[_Recorded, Mapping[str, Any], Snapshot]":
-        """Return what the ledger records, then the lists of the cluster, and what they contain."""
+    def _read(self, now: datetime) -> "_Reading":
+        """Read what the ledger records, and then the lists of the cluster."""
         recorded = self._recorded(now)
         known = recorded.launching | set(recorded.assignments)
         lists = read_as_claims_of_users(
             apply_buffer_schedules(self._view.lists(expected_claims=known), now), recorded=known
         )
         # The virtual pods of buffers belong to no batch
-        return recorded, lists, Snapshot.from_lists({**lists, "capacitybuffers": ()})
+        return _Reading(recorded, lists, Snapshot.from_lists({**lists, "capacitybuffers": ()}))
 
     def _recorded(self, now: datetime) -> "_Recorded":
         launches = self._ledger.unrecorded_launches()
@@ -171,10 +171,9 @@ class PendingPodSearch:
         watched = {claim for wave in self._ledger.waves() if wave.seen_at >= seen_since for claim in wave.claims}
         return _Recorded(launches, assignments, watched)
 
-    def _search(
-        self, task: Task, now: datetime, recorded: "_Recorded", lists: Mapping[str, Any], world: Snapshot
-    ) -> dict[str, Any]:
+    def _search(self, task: Task, now: datetime, read: "_Reading") -> dict[str, Any]:
         """Return the counts of what is to do; store the snapshot if there is anything."""
+        recorded, lists, world = read.recorded, read.lists, read.world
         # Only the lease's holder, this execution, launches: a claim without a launch in progress never gets an instance
         progress = assess_progress(
             world.claims,
@@ -213,42 +212,13 @@ class PendingPodSearch:
             )
         return {"snapshot": key, **found}
 
-    def _growing(self, so_far: Gathering, pods: Sequence[Pod]) -> Batch | None:
-        """Return the batch among these pods if more pods of it may come; None if it is complete."""
-        batch = Batch.of(pods)
-        return batch if must_wait(so_far, batch, lambda: self._missing_pods(batch), self._times) else None
-
-    def _incomplete(self, look: "_Look") -> dict[str, Any]:
+    def _incomplete(self, look: Look) -> dict[str, Any]:
         """Return the answer for a batch that may still grow. Its pods are listed again when it is complete."""
-        pending = look.growing.pending if look.growing else ()
-        recorded = self._record_listed(pending, look.so_far)
+        pending = look.batch.pending
+        recorded = self._looks.record_listed(pending, look.so_far)
         following = replace(look.so_far.after_another(1, len(pending)), unrecordable=not recorded)
         found = {"complete": False, "gathering": following.to_json(), "pods": len(pending)}
-        return {"rings": look.rings, "refused": "", **NOTHING, **found}
-
-    def _record_listed(self, pending: Sequence[Pod], so_far: Gathering) -> bool:
-        """Record the listed pods, so that their events do not ring; return False if that failed in this batch."""
-        if so_far.unrecordable:
-            return False
-        try:
-            if recorded := self._listed_pods.record(pending):
-                logger.info("the events of the listed pods do not ring the doorbell any more", pods=recorded)
-        except KubeError as error:  # they ring, and this execution lists again
-            logger.warning("the listed pods could not be recorded: their events ring the doorbell", reason=str(error))
-            return False
-        return True
-
-    def _missing_pods(self, batch: Batch) -> list[int | None]:
-        """Return, for each controller of a pending pod, how many pods it has not created yet; None if unknown."""
-        owners = list(batch.owners().values())
-        if len(owners) > CONTROLLERS_READ:
-            return [None]
-        return [
-            missing_pods(found, batch.pods_of(pod.owner_uid)) if isinstance(found, Mapping) else None
-            for pod, found in call_each(
-                owners, lambda pod: self._view.controller(pod.owner_kind, pod.namespace, pod.owner_name), KubeError
-            )
-        ]
+        return {"rings": look.lease.rings, "refused": "", **NOTHING, **found}
 
     def _short(self, now: datetime) -> list[str]:
         return [mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))]
@@ -267,16 +237,6 @@ class PendingPodSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """One listing of a batch: the number of rings that was read before it, what the listings before it found, and the
-    batch if more of its pods may come."""
-
-    rings: int
-    so_far: Gathering
-    growing: Batch | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Recorded:
     """What the ledger records: launches that are not on their claims, the pod classes of each claim, and the claims
     that an execution awaits."""
@@ -288,6 +248,15 @@ class _Recorded:
     @property
     def launching(self) -> set[str]:
         return {claim for launch in self.launches for claim in launch.claims}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What the ledger recorded, the lists of the cluster right after that, and what they contain."""
+
+    recorded: _Recorded
+    lists: Mapping[str, Any]
+    world: Snapshot
 
 
 def _unreported(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:

@@ -360,3 +360,23 @@ def test_a_listing_counts_the_nodes_that_may_be_candidates_and_stores_them(grown
     grown.ledger.begin_launch(launch)
     until = int(grown.now.timestamp()) + 90
     assert listing.answer(task(1), grown.now, until)["why"] == "the outcome of a launch is not recorded yet"
+
+
+def test_a_listing_under_the_lease_has_the_pool_behind_each_ring_that_it_counts(grown: SimulatedCluster) -> None:
+    slept: list[float] = []
+    listing = find_candidates.CandidateListing(
+        ListedCluster(grown.kube, find_candidates.DISRUPTED),
+        grown.ledger,
+        grown.store,
+        AutoscalerDetection(grown.kube),
+        sleep=slept.append,
+    )
+    grown.ledger.ring(grown.now.timestamp() + 0.7)
+    listing.answer(task(0), grown.now, 0)
+    assert slept == []  # the second listing decides
+    hold_lease(grown)
+
+    found = listing.answer(task(1), grown.now, int(grown.now.timestamp()) + 90)
+
+    assert slept == pytest.approx([0.7])
+    assert found["rings"] == 1

@@ -1,6 +1,7 @@
 """Passes of one check of registrations: nodes that become Ready while it works get their pods in the same check."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from functions.check_registration.handler import BETWEEN_PASSES, RegistrationCheck
@@ -139,6 +140,18 @@ def test_passes_follow_until_the_change_behind_a_ring_is_stored(cluster: Simulat
 
     assert (answer["done"], answer["podsPlaced"]) == (True, 1)
     assert course.pauses == [BETWEEN_PASSES, BETWEEN_PASSES, 1.0]
+
+
+def test_a_ring_is_not_counted_by_a_check_that_ends_before_its_node_is_stored(cluster: SimulatedCluster) -> None:
+    """The execution compares the rings before it waits; it checks again at once."""
+    launched(cluster, pending("web-1"))
+    cluster.machine.ring_wave("up-1", at=cluster.now.timestamp())
+
+    early = check(cluster, Course({}), seconds=0.1)
+    cluster.now += timedelta(seconds=1)
+    later = check(cluster, Course({}), seconds=0.1)
+
+    assert (early["done"], early["rings"], later["rings"]) == (False, 0, 1)
 
 
 def test_a_check_begins_no_pass_after_its_time_and_leaves_filled_nodes_to_the_next(cluster: SimulatedCluster) -> None:

@@ -7,19 +7,14 @@ from typing import Any
 import pytest
 
 from functions.check_registration import handler as check_registration
-from functions.find_pending_pods import handler as find_pending_pods
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.autoscaler_detection import AutoscalerDetection
-from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.ledger_items import OfferingKey
-from joiner.adapters.listed_pods_role import ListedPodsRole
-from joiner.adapters.payload import Execution, Task
 from tests.unit.functions.launched_nodes import launched
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.simulation_invariants import nothing_is_left
-from tests.unit.functions.small_account import CLUSTER, pending
+from tests.unit.functions.small_account import pending
 
 CREATES_CLAIM = "POST /apis/karpenter.sh/v1/nodeclaims"
 
@@ -272,57 +267,3 @@ def test_what_one_round_writes_again_is_the_same(cluster: SimulatedCluster) -> N
     assert seen
     assert len(cluster.ec2.instances) == 1
     nothing_is_left(cluster)
-
-
-def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(cluster: SimulatedCluster) -> None:
-    cluster.prepare()
-    view = ListedCluster(cluster.kube)
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        cluster.kube.put(pending("web-1"))  # the pod that rang is stored from now on
-
-    guards, listed = AutoscalerDetection(cluster.kube), ListedPodsRole(cluster.kube)
-    look = find_pending_pods.PendingPodSearch(
-        view, cluster.ledger, cluster.known, cluster.store, guards, listed_pods=listed, sleep=sleep
-    )
-    number = cluster._take_lease("up-1")
-    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, number or 0, 1)
-    at = cluster.now.timestamp()
-
-    cluster.ledger.ring()
-    assert (look.answer(task, cluster.now, int(at) + 90)["pods"], slept) == (0, [])
-    cluster.ledger.ring(at + 0.4)
-    assert look.answer(task, cluster.now, int(at) + 90)["pods"] == 1
-    assert slept == pytest.approx([0.4, 0.5, 0.5])  # then it waits for the other pods of the controller
-    slept.clear()
-    assert look.answer(task, cluster.now + timedelta(seconds=1), int(at) + 90)["pods"] == 1
-    assert slept == [0.5, 0.5]
-
-
-def test_a_batch_that_is_complete_half_a_second_later_needs_no_other_search(cluster: SimulatedCluster) -> None:
-    cluster.prepare(replica_set(2, 1), pending("web-1"))
-    number = cluster._take_lease("up-1")
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        cluster.kube.put(pending("web-2"))  # its controller has not counted it
-        cluster.ledger.ring()
-
-    guards, listed = AutoscalerDetection(cluster.kube), ListedPodsRole(cluster.kube)
-    search = find_pending_pods.PendingPodSearch(
-        ListedCluster(cluster.kube),
-        cluster.ledger,
-        cluster.known,
-        cluster.store,
-        guards,
-        listed_pods=listed,
-        sleep=sleep,
-    )
-    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, number or 0, 1)
-    found = search.answer(task, cluster.now, int(cluster.now.timestamp()) + 90)
-
-    assert (found["complete"], found["pods"], found["podsToPlan"], slept) == (True, 2, 2, [0.5])
-    assert found["rings"] == cluster.ledger.lease().rings  # no ring of a pod that it listed makes it search again

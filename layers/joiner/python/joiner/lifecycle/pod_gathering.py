@@ -94,6 +94,11 @@ class Batch:
             ),
         )
 
+    @property
+    def keys(self) -> set[str]:
+        """Return the keys of all its pods."""
+        return {one.key for one in (*self.pending, *self.untried)}
+
     def owners(self) -> dict[str, Pod]:
         """Return one pending pod for each controller, by the controller's uid; pods without one have the key ``""``."""
         return {one.owner_uid: one for one in self.pending}

@@ -1,0 +1,231 @@
+"""One search for pending pods: when it lists, which rings its snapshot covers, and when a batch is complete."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from functions.find_pending_pods.handler import PendingPodSearch
+from joiner.adapters import documents
+from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.cluster_view import ListedCluster
+from joiner.adapters.listed_pods_role import ListedPodsRole
+from joiner.adapters.payload import Execution, Task
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
+from tests.unit.functions.small_account import CLUSTER, NODEPOOL, pending
+
+NOTHING_HAPPENS: Mapping[int, Callable[[], object]] = {}
+
+
+class TimedSearch:
+    """A search whose clock only pauses advance; `meanwhile` happens in the pause of its number, counted from 1."""
+
+    def __init__(self, cluster: SimulatedCluster, meanwhile: Mapping[int, Callable[[], object]] = NOTHING_HAPPENS):
+        self.slept: list[float] = []
+        self._cluster = cluster
+        self._meanwhile = meanwhile
+        self._task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, cluster._take_lease("up-1") or 0, 1)
+
+    def answer(self) -> dict[str, Any]:
+        kube = self._cluster.kube
+        began = sum(self.slept)
+        search = PendingPodSearch(
+            ListedCluster(kube),
+            self._cluster.ledger,
+            self._cluster.known,
+            self._cluster.store,
+            AutoscalerDetection(kube),
+            listed_pods=ListedPodsRole(kube),
+            sleep=self._sleep,
+            clock=lambda: sum(self.slept),
+        )
+        now = self._cluster.now + timedelta(seconds=began)
+        return search.answer(self._task, now, int(now.timestamp()) + 90)
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self._meanwhile.get(len(self.slept), lambda: None)()
+
+
+def bare(name: str, *, tried: bool = True) -> dict[str, Any]:
+    """Return a pod without a controller; the scheduler has found no node for it, or has not tried it yet."""
+    pod = pending(name)
+    del pod["metadata"]["ownerReferences"]
+    return pod if tried else {**pod, "status": {"phase": "Pending"}}
+
+
+def replica_set(name: str, replicas: int, created: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas},
+        "status": {"replicas": created},
+    }
+
+
+def when_listing_pools(cluster: SimulatedCluster, happens: Callable[[], object]) -> None:
+    """Let something happen when the snapshot's pools are listed for the first time, which is before its pods are."""
+    left = [happens]
+
+    def fault(_method: str, path: str, act: Callable[[], Any]) -> Any:
+        if path.endswith("/nodepools") and left:
+            left.pop()()
+        return act()
+
+    cluster.kube.fault = fault
+
+
+def planned_pods(cluster: SimulatedCluster, found: Mapping[str, Any]) -> set[str]:
+    return {pod.key for pod in documents.get_snapshot(cluster.store, found["snapshot"]).pods}
+
+
+# Rings and what is stored
+
+
+def test_who_was_rung_by_a_pool_lists_no_sooner_than_the_pool_is_stored(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    search = TimedSearch(cluster, {1: lambda: cluster.kube.put(bare("web-1"))})  # what rang is stored from now on
+
+    cluster.ledger.ring()
+    assert (search.answer()["pods"], search.slept) == (0, [])
+    cluster.ledger.ring(cluster.now.timestamp() + 0.4)
+    assert search.answer()["pods"] == 1
+    assert search.slept == pytest.approx([0.4])
+    assert search.answer()["pods"] == 1
+    assert len(search.slept) == 1
+
+
+def test_a_pool_that_rings_while_a_batch_gathers_is_in_the_snapshot_or_its_ring_is_not_counted(
+    cluster: SimulatedCluster,
+) -> None:
+    """The doorbell counts a ring before the API server stores the pool."""
+    cluster.prepare(replica_set("web", 2, 1), pending("web-1"))
+    spare = {**NODEPOOL, "metadata": {"name": "spare"}}
+
+    def rings() -> None:
+        cluster.kube.put(pending("web-2"))  # the batch is complete
+        cluster.ledger.ring(cluster.now.timestamp() + 0.5 + 1)
+
+    search = TimedSearch(cluster, {1: rings, 2: lambda: cluster.kube.put(spare)})
+    found = search.answer()
+
+    assert search.slept == pytest.approx([0.5, 1.0])
+    assert (found["complete"], found["rings"]) == (True, cluster.ledger.lease().rings)
+    assert "spare" in [pool.name for pool in documents.get_snapshot(cluster.store, found["snapshot"]).pools]
+
+
+def test_the_time_until_a_pool_is_stored_is_not_waited_twice(cluster: SimulatedCluster) -> None:
+    cluster.prepare(replica_set("web", 2, 1), pending("web-1"))
+    cluster.ledger.ring(cluster.now.timestamp() + 0.8)
+    search = TimedSearch(cluster, {2: lambda: cluster.kube.put(pending("web-2"))})
+
+    assert search.answer()["complete"]
+    assert search.slept == pytest.approx([0.8, 0.5])
+
+
+# When a batch is complete
+
+
+def test_a_batch_that_is_complete_half_a_second_later_needs_no_other_search(cluster: SimulatedCluster) -> None:
+    cluster.prepare(replica_set("web", 2, 1), pending("web-1"))
+
+    def arrives() -> None:
+        cluster.kube.put(pending("web-2"))  # its controller has not counted it
+        cluster.ledger.ring()
+
+    search = TimedSearch(cluster, {1: arrives})
+    found = search.answer()
+
+    assert (found["complete"], found["pods"], found["podsToPlan"], search.slept) == (True, 2, 2, [0.5])
+    assert found["rings"] == cluster.ledger.lease().rings  # no ring of a pod that it listed makes it search again
+
+
+def test_a_single_pod_without_a_controller_waits_for_nothing_and_its_pods_are_listed_twice(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.prepare(bare("job-1"))
+    search = TimedSearch(cluster)
+    found = search.answer()
+
+    assert (found["complete"], found["podsToPlan"], search.slept) == (True, 1, [])
+    assert cluster.kube.asked.count("GET /api/v1/pods") == 2  # those without a node, and then all
+
+
+@pytest.mark.parametrize("tried", [True, False])
+def test_pods_without_a_controller_that_come_while_the_snapshot_is_taken_are_in_one_plan(
+    cluster: SimulatedCluster, tried: bool
+) -> None:
+    cluster.prepare(bare("job-1"))
+
+    def come(*numbers: int, tried: bool = True) -> None:
+        for number in numbers:
+            cluster.kube.put(bare(f"job-{number}", tried=tried))
+
+    when_listing_pools(cluster, lambda: come(2, 3, 4, tried=tried))
+    search = TimedSearch(cluster, {1: lambda: come(2, 3, 4, 5, 6, 7)})
+    found = search.answer()
+
+    assert (found["complete"], found["pods"]) == (True, 7)
+    assert planned_pods(cluster, found) == {f"default/job-{number}" for number in range(1, 8)}
+    assert set(search.slept) == {0.5}
+
+
+def test_a_deployment_whose_first_pods_come_while_the_snapshot_of_another_is_taken_is_planned_as_a_whole(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.prepare(replica_set("web", 1, 1), pending("web-1"))
+
+    def begins() -> None:
+        cluster.kube.put(replica_set("api", 2, 1))
+        cluster.kube.put(owned_by_api("api-1"))
+
+    def owned_by_api(name: str) -> dict[str, Any]:
+        pod = pending(name)
+        owner = {**pod["metadata"]["ownerReferences"][0], "name": "api", "uid": "uid-api"}
+        return {**pod, "metadata": {**pod["metadata"], "ownerReferences": [owner]}}
+
+    when_listing_pools(cluster, begins)
+    search = TimedSearch(cluster, {1: lambda: cluster.kube.put(owned_by_api("api-2"))})
+    found = search.answer()
+
+    assert (found["complete"], search.slept) == (True, [0.5])
+    assert planned_pods(cluster, found) == {"default/web-1", "default/api-1", "default/api-2"}
+
+
+def test_pods_that_keep_coming_after_the_snapshot_end_the_search_as_incomplete(cluster: SimulatedCluster) -> None:
+    cluster.prepare(bare("job-0"))
+    arrivals = iter(range(1, 99))
+
+    def one_more() -> None:
+        cluster.kube.put(bare(f"job-{next(arrivals)}"))
+
+    when_listing_pools(cluster, one_more)
+    search = TimedSearch(cluster, dict.fromkeys(range(1, 9), one_more))
+    found = search.answer()
+
+    assert (found["complete"], found["snapshot"], found["pods"], search.slept) == (False, "", 6, [0.5] * 4)
+    assert found["gathering"]["waited"] == 3
+
+
+# Other autoscalers
+
+
+def test_beside_another_autoscaler_no_pod_is_recorded_while_a_batch_gathers(cluster: SimulatedCluster) -> None:
+    spec = {"holderIdentity": "karpenter-0", "renewTime": f"{cluster.now:%Y-%m-%dT%H:%M:%S.%fZ}"}
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"},
+        "spec": spec,
+    }
+    cluster.prepare(replica_set("web", 99, 25), lease, *(pending(f"web-{number}") for number in range(25)))
+    search = TimedSearch(cluster)
+
+    assert search.answer()["refused"] == "KarpenterRuns"
+    written = [asked for asked in cluster.kube.asked if not asked.startswith("GET")]
+    assert written
+    assert {asked.rpartition("/")[2] for asked in written} == {"events"}
+    assert [event["reason"] for event in cluster.kube.all(kinds.EVENTS)] == ["KarpenterRuns"]
