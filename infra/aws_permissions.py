@@ -13,6 +13,7 @@ from aws_cdk import aws_iam as iam
 
 from infra.node_class_limits import (
     NodeClassLimit,
+    launch_template_limit,
     placement_group_limit,
     reservation_limit,
     security_group_limit,
@@ -170,15 +171,19 @@ def allow_collecting_launch_templates(settings: Settings, where: AccountRegion) 
 
 
 def allow_resolving_node_classes(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
-    """Allow looking up what a node class names."""
+    """Allow looking up what a node class names.
+
+    Launch templates, with the user data of all of them, can be read only if the settings allow any: IAM cannot limit
+    which.
+    """
+    templates = ("LaunchTemplateVersions", "LaunchTemplates") if launch_template_limit(settings) else ()
     return [
         allow_describing(
             settings,
             "CapacityReservations",
             "Images",
             "Instances",
-            "LaunchTemplateVersions",
-            "LaunchTemplates",
+            *templates,
             "PlacementGroups",
             "SecurityGroups",
             "Snapshots",

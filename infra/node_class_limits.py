@@ -64,10 +64,10 @@ def placement_group_limit(settings: Settings) -> NodeClassLimit | None:
     return None if setting is None else _named(setting.names, setting.tags)
 
 
-def launch_template_limit(settings: Settings) -> NodeClassLimit:
-    """Return which launch templates of users legacy node classes may name."""
+def launch_template_limit(settings: Settings) -> NodeClassLimit | None:
+    """Return which launch templates of users legacy node classes may name; None if none, and none may be read."""
     setting = settings.node_classes.launch_templates
-    return NodeClassLimit((), cluster_tags(settings.cluster)) if setting is None else _named(setting.ids, setting.tags)
+    return _named(setting.ids, setting.tags) if setting and (setting.ids or setting.tags) else None
 
 
 def node_class_limits(settings: Settings) -> dict[str, Any]:
@@ -75,6 +75,7 @@ def node_class_limits(settings: Settings) -> dict[str, Any]:
     optional = {
         "capacityReservations": reservation_limit(settings),
         "placementGroups": placement_group_limit(settings),
+        "launchTemplates": launch_template_limit(settings),
     }
     return {
         **{name: limit.to_json() for name, limit in optional.items() if limit},
@@ -82,7 +83,6 @@ def node_class_limits(settings: Settings) -> dict[str, Any]:
         "securityGroups": security_group_limit(settings).to_json(),
         "snapshots": {**snapshot_limit(settings).to_json(), "owners": list(settings.node_classes.snapshots.owners)},
         "kmsKeys": list(settings.node_classes.kms_keys),
-        "launchTemplates": launch_template_limit(settings).to_json(),
     }
 
 

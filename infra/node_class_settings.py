@@ -104,4 +104,5 @@ class NodeClassSettings:
     placement_groups: AllowedPlacementGroups | None = None
     """None: all of the account."""
     launch_templates: AllowedLaunchTemplates | None = None
-    """None: launch templates that are tagged for the cluster, as for subnets."""
+    """None: none. Only with this setting may Joiner read launch templates: IAM cannot limit which, and their user data
+    may contain secrets."""

@@ -14,6 +14,7 @@ from joiner.launching import NodeClassPolicy, find_manifest_problems
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.class_manifest_problems import find_assumed_role, find_unpriced_licence
 from joiner.launching.node_images import choose_family, explain_assumed_images, list_image_parameters
+from joiner.launching.user_launch_templates import refuse_all_templates
 from joiner.planning import Snapshot
 from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
 from joiner.pools.node_pool import NodeClassRef
@@ -83,6 +84,7 @@ def class_problems(classes: Iterable[ResolvedNodeClass]) -> Iterator[InvalidMani
 
 def _assumptions(own: NodeClass, ceilings: NodeClassPolicy | None) -> Iterator[NodeClassProblem]:
     if own.launch_template:
+        yield from refuse_all_templates(own, ceilings) if ceilings else ()
         yield NodeClassProblem("ValidationSucceeded", "TemplateAssumed", TEMPLATE_NOT_READ, "info")
         return
     yield from find_assumed_role(own, ceilings)
@@ -94,6 +96,7 @@ def _unchecked_limits(own: NodeClass) -> Iterator[NodeClassProblem]:
     named = {"nodeRoles": [own.role] if own.role else []}
     named["imageOwners"] = [term.owner for term in own.image_terms if term.owner]
     named["nodeClasses.kmsKeys"] = [key for one in own.block_devices or () if (key := one.kms_key_id)]
+    named["nodeClasses.launchTemplates"] = [own.launch_template] if own.launch_template else []
     unchecked = [f"{', '.join(dict.fromkeys(values))} ({setting})" for setting, values in named.items() if any(values)]
     if unchecked:
         message = (

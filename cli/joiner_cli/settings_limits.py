@@ -6,12 +6,16 @@ The deployment reads the same file: ``infra.settings`` defines its fields.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from joiner.launching import NodeClassPolicy
+from joiner.launching import AllowedResources, NodeClassPolicy
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE
 from joiner.planning import Ceilings, PlanPolicies, PlanTolerances
 from joiner_cli.manifests.manifest_documents import UnreadableInput
+
+if TYPE_CHECKING:
+    from infra.node_class_limits import NodeClassLimit
+    from infra.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ def read_limits(path: Path | None) -> SettingsLimits:
     if path is None:
         return SettingsLimits()
     try:
-        from infra.settings import load_settings, node_role_name  # only a checkout has it
+        from infra.node_class_limits import launch_template_limit  # only a checkout has it
+        from infra.settings import load_settings, node_role_name
         from infra.settings_reader import SettingsError
     except ImportError as error:
         raise UnreadableInput(
@@ -47,18 +52,9 @@ def read_limits(path: Path | None) -> SettingsLimits:
     except SettingsError as error:
         mistakes = "; ".join(line.removeprefix(f"{path}: ") for line in str(error).splitlines())
         raise UnreadableInput(str(path), mistakes, "correct the settings") from error
-    owners = settings.image_owners if settings.account or "self" not in settings.image_owners else ()
-    roles = settings.node_roles.names or (node_role_name(settings),)
     return SettingsLimits(
         Ceilings(settings.ceilings.nodes, settings.ceilings.price_per_hour),
-        NodeClassPolicy(
-            node_roles=roles,
-            instance_profile="",
-            image_owners=owners,  # without the account, the number of an owner may be that of the account itself
-            account=settings.account or "",
-            kms_keys=settings.node_classes.kms_keys,
-            role_profiles=roles,  # a deployment makes a profile for each role, whose name is not known here
-        ),
+        _node_class_policy(settings, node_role_name(settings), launch_template_limit(settings)),
         settings.planning.node_overhead_price_per_hour,
         PlanTolerances(
             settings.planning.fewer_nodes_tolerance_percent / 100, settings.planning.zone_spread_tolerance_percent / 100
@@ -68,4 +64,18 @@ def read_limits(path: Path | None) -> SettingsLimits:
         ),
         tuple(one.to_kube() for one in settings.planning.default_topology_spread_constraints),
         settings.region,
+    )
+
+
+def _node_class_policy(settings: "Settings", own_role: str, templates: "NodeClassLimit | None") -> NodeClassPolicy:
+    roles = settings.node_roles.names or (own_role,)
+    return NodeClassPolicy(
+        node_roles=roles,
+        instance_profile="",
+        # Without the account, the number of an owner may be that of the account itself
+        image_owners=settings.image_owners if settings.account or "self" not in settings.image_owners else (),
+        account=settings.account or "",
+        kms_keys=settings.node_classes.kms_keys,
+        role_profiles=roles,  # a deployment makes a profile for each role, whose name is not known here
+        launch_templates=AllowedResources(templates.ids, templates.tags) if templates else None,
     )

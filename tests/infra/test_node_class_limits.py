@@ -10,6 +10,7 @@ import pytest
 
 from infra.node_class_settings import (
     AllowedCapacityReservations,
+    AllowedLaunchTemplates,
     AllowedPlacementGroups,
     AllowedSecurityGroups,
     AllowedSnapshots,
@@ -104,6 +105,7 @@ def narrowed(synthesise: Synthesise, example_settings: Settings) -> Synthesis:
         kms_keys=(KEY,),
         capacity_reservations=AllowedCapacityReservations(("cr-0123456789abcdef0",), {"team": "ml"}),
         placement_groups=AllowedPlacementGroups(("trainers",)),
+        launch_templates=AllowedLaunchTemplates(("lt-0123456789abcdef0",), {"team": "ml"}),
     )
     return synthesise(replace(example_settings, node_classes=chosen))
 
@@ -122,6 +124,28 @@ def test_the_settings_replace_the_default(narrowed: Synthesis) -> None:
     ]
     assert conditions(narrowed, "placement-group") == [("placement-group/trainers", None)]
     assert conditions(narrowed, "snapshot") == [("snapshot/*", {"StringEquals": {"ec2:Owner": ["${AWS::AccountId}"]}})]
+
+
+def template_calls(synthesis: Synthesis) -> set[str]:
+    """Return the calls about launch templates that the resolver may make."""
+    granted = {action for each in statements(synthesis, "resolve_node_classes") for action in each["Action"]}
+    return {action for action in granted if "LaunchTemplate" in action}
+
+
+def test_launch_templates_of_users_can_be_read_only_if_the_settings_allow_some(
+    example: Synthesis, narrowed: Synthesis, synthesise: Synthesise, example_settings: Settings
+) -> None:
+    """Their user data may contain secrets, and IAM cannot limit which templates a role reads."""
+    nothing = NodeClassSettings(launch_templates=AllowedLaunchTemplates())
+    empty = synthesise(replace(example_settings, node_classes=nothing))
+    for synthesis in (example, empty):
+        assert template_calls(synthesis) == set()
+        assert "launchTemplates" not in ceilings_of(synthesis)
+        assert NodeClassPolicy((), "").with_limits(ceilings_of(synthesis)).launch_templates is None
+
+    assert template_calls(narrowed) == {"ec2:DescribeLaunchTemplates", "ec2:DescribeLaunchTemplateVersions"}
+    allowed = NodeClassPolicy((), "").with_limits(ceilings_of(narrowed)).launch_templates
+    assert allowed == AllowedResources(("lt-0123456789abcdef0",), {"team": ("ml",)})
 
 
 def test_a_key_of_the_settings_can_be_used_through_ec2_only(narrowed: Synthesis) -> None:

@@ -15,7 +15,9 @@ import pytest
 
 from infra.asset_bundles import BundleTarget
 from infra.function_configuration import CONFIGURATIONS
+from infra.node_class_settings import AllowedLaunchTemplates
 from infra.settings import LogSettings, NodeRoleSettings, Settings, SweepSettings, VpcSettings
+from joiner.names import DISCOVERY_TAG
 from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat, function_of, synthesised
 
 
@@ -26,9 +28,13 @@ def test_the_local_template_differs_from_the_examples_only_in_settings(
         name.replace(local_settings.cluster, example_settings.cluster) for name in local_settings.node_roles.names
     )
     roles = replace(local_settings.node_roles, names=names)
+    templates = AllowedLaunchTemplates(tags={DISCOVERY_TAG: example_settings.cluster})
     with_such_roles = replace(
-        example_settings, node_roles=roles, ceilings=local_settings.ceilings
-    )  # local nodes cost nothing
+        example_settings,
+        node_roles=roles,
+        node_classes=replace(local_settings.node_classes, launch_templates=templates),
+        ceilings=local_settings.ceilings,  # local nodes cost nothing
+    )
 
     example = _normalised(synthesise(with_such_roles), with_such_roles)
     different = dict(_differences(example, _normalised(local, local_settings)))

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
+from infra.node_class_limits import node_class_limits
+from infra.node_class_settings import AllowedLaunchTemplates, NodeClassSettings
+from infra.settings import Settings
 from joiner.adapters import documents
 from joiner.catalogue import Catalogue
 from joiner.cluster import Resources
-from joiner.launching import ClaimToLaunch, LaunchOffering, group_launches
+from joiner.launching import ClaimToLaunch, LaunchOffering, NodeClassPolicy, group_launches
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaimTemplate, NodeClass, ResolvedNodeClass, build_node_claim
 from joiner.pools.drift_hashes import hash_class
@@ -32,6 +35,18 @@ class TemplateAccount(LaunchAccount):
         super().__init__(aws, seed_network(aws.endpoint, "launching"))
         self.name = aws.fresh("nodes")
         self.client = aws.client("ec2")
+        self.allowed: AllowedLaunchTemplates | None = AllowedLaunchTemplates(
+            tags={"karpenter.sh/discovery": "launching"}
+        )
+        self.asked: list[str] = []
+        self.ec2._client.meta.events.register("before-call.ec2", lambda model, **_: self.asked.append(model.name))
+
+    def ceilings(self) -> NodeClassPolicy:
+        """Return the ceilings of settings that allow launch templates by a tag."""
+        settings = Settings(
+            cluster="launching", region="us-east-1", node_classes=NodeClassSettings(launch_templates=self.allowed)
+        )
+        return super().ceilings().with_limits(node_class_limits(settings))
 
     def data(self, script: str, **more: Any) -> dict[str, Any]:
         return {
@@ -108,14 +123,42 @@ def test_a_node_has_the_content_of_the_latest_version(account: TemplateAccount) 
     assert instance.tags["karpenter.sh/provisioner-name"] == "old"
 
 
-def test_a_template_that_does_not_exist_or_is_not_the_clusters_is_refused(account: TemplateAccount) -> None:
+def reads(account: TemplateAccount) -> list[str]:
+    """Return the calls about launch templates since the last time."""
+    asked, account.asked[:] = [*account.asked], []
+    return [each for each in asked if each.startswith("DescribeLaunchTemplate")]
+
+
+def test_without_the_setting_a_class_with_a_template_is_refused_and_no_template_is_read(
+    account: TemplateAccount,
+) -> None:
+    account.create()
+    account.allowed = None
+
+    (problem,) = account.look()[1].problems
+
+    assert (problem.condition, problem.reason) == ("ValidationSucceeded", "LaunchTemplateNotAllowed")
+    assert f"allow {account.name} by its id or by a tag in nodeClasses.launchTemplates" in problem.message
+    assert reads(account) == []
+
+
+def test_the_content_of_a_template_is_read_only_if_the_settings_allow_it(account: TemplateAccount) -> None:
     assert refusals(account) == ["LaunchTemplateNotFound"]
 
     account.create(tags=[])
+    reads(account)
     assert refusals(account) == ["LaunchTemplateNotAllowed"]
+    assert reads(account) == ["DescribeLaunchTemplates"]
 
     template = account.client.describe_launch_templates(LaunchTemplateNames=[account.name])["LaunchTemplates"][0]
     account.client.create_tags(Resources=[template["LaunchTemplateId"]], Tags=TAGS)
+    reads(account)
+    assert refusals(account) == []
+    assert reads(account) == ["DescribeLaunchTemplates", "DescribeLaunchTemplateVersions"]
+
+    account.client.create_tags(Resources=[template["LaunchTemplateId"]], Tags=[{**TAGS[0], "Value": "other"}])
+    assert refusals(account) == ["LaunchTemplateNotAllowed"]
+    account.allowed = AllowedLaunchTemplates(ids=(template["LaunchTemplateId"],))
     assert refusals(account) == []
 
 

@@ -169,6 +169,17 @@ def a_template_that_does_not_exist(aws: RunningAws) -> None:
 
 @refuses(
     EC2,
+    "DescribeLaunchTemplates",
+    "a template that does not exist",
+    code="InvalidLaunchTemplateName.NotFoundException",
+    source=ERRORS,
+)
+def the_description_of_a_template_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(EC2).describe_launch_templates(LaunchTemplateNames=["nowhere"])
+
+
+@refuses(
+    EC2,
     "DeleteLaunchTemplate",
     "a template that does not exist",
     code="InvalidLaunchTemplateId.NotFound",
@@ -234,9 +245,8 @@ not_modelled(
 nothing_known(
     EC2,
     "DescribeInstanceTypeOfferings",
-    "DescribeLaunchTemplates",
     "DescribeSpotPriceHistory",
-    why="they are asked for all of a region or of a cluster's tags, by pages, with filters of EC2's documentation",
+    why="they are asked for all of a region, by pages, with filters of EC2's documentation",
 )
 nothing_known(
     "pricing",

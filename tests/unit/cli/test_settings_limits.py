@@ -65,6 +65,29 @@ def test_what_node_classes_may_name_is_limited(spec: dict[str, Any], why: str, t
     assert reason.startswith(f"its class EC2NodeClass/default is not ready: {why}")
 
 
+def test_a_launch_template_needs_the_setting_that_allows_it(tmp_path: Path, catalogue: Path) -> None:
+    manifest = {
+        "apiVersion": "karpenter.sh/v1alpha5",
+        "kind": "Provisioner",
+        "metadata": {"name": "old"},
+        "spec": {"provider": {"launchTemplate": "mine"}},
+    }
+    arguments = ("plan", "-f", write(tmp_path, manifest, pod("a")), "--catalogue", catalogue, "-o", "json")
+
+    without = joiner(*arguments)
+    limited = joiner(*arguments, "--settings", settings(tmp_path))
+    allowing = settings(tmp_path, nodeClasses={"launchTemplates": {"tags": {"team": "ml"}}})
+    allowed = joiner(*arguments, "--settings", allowing)
+
+    assert [each.exit_code for each in (without, limited, allowed)] == [0, 2, 0]
+    assert any(
+        "mine (nodeClasses.launchTemplates) is not checked" in each["message"] for each in without.json["problems"]
+    )
+    reason = limited.json["pending"][0]["reasons"][0]["reason"]
+    assert "the settings allow no launch template" in reason
+    assert "nodeClasses.launchTemplates in clusters/NAME.yaml" in reason
+
+
 def test_the_default_constraints_of_the_scheduler_hold(tmp_path: Path, catalogue: Path) -> None:
     files = write(tmp_path, pool(), deployment("web", 3))
     hosts = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}

@@ -1,6 +1,7 @@
 """A launch template of a user: the class that it stands for, what it may not contain, and what its launches contain."""
 
 import base64
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +18,21 @@ from joiner.launching import (
     resolve_node_class,
 )
 from joiner.launching.node_class_queries import build_queries
-from joiner.launching.user_launch_templates import FoundTemplate, find_template_problems
+from joiner.launching.user_launch_templates import (
+    DescribedTemplate,
+    explain_absence,
+    find_content_problems,
+    refuse_all_templates,
+    refuse_template,
+)
 from joiner.pools import (
     BlockDevice,
     ImageTerm,
+    LaunchTemplateVersion,
     MetadataOptions,
     NodeClaimTemplate,
     NodeClass,
+    NodeClassProblem,
     NodeClassRef,
     NodePool,
     SecurityGroupTerm,
@@ -53,18 +62,30 @@ DECLARED = NodeClass(
 ALLOWED: NodeClassPolicy = replace(CEILINGS, launch_templates=AllowedResources((ID,)))
 
 
-def template(**data: Any) -> FoundTemplate:
-    described = {"LaunchTemplateId": ID, "LaunchTemplateName": "mine"}
-    return FoundTemplate(described, {"VersionNumber": 3, "LaunchTemplateData": {**DATA, **data}})
+DESCRIBED = DescribedTemplate.from_ec2(
+    {
+        "LaunchTemplateId": ID,
+        "LaunchTemplateName": "mine",
+        "LatestVersionNumber": 3,
+        "Tags": [{"Key": "a", "Value": ""}],
+    }
+)
 
 
-def errors(one: FoundTemplate | None, ceilings: NodeClassPolicy = ALLOWED) -> list[str]:
-    problems = find_template_problems(DECLARED, one, ceilings)
+def template(**data: Any) -> LaunchTemplateVersion:
+    return DESCRIBED.with_version({"VersionNumber": 3, "LaunchTemplateData": {**DATA, **data}})
+
+
+def shown(problems: Sequence[NodeClassProblem]) -> list[str]:
     return [f"{each.reason}: {each.message}" for each in problems if each.severity == "error"]
 
 
+def errors(one: LaunchTemplateVersion) -> list[str]:
+    return shown(find_content_problems(DECLARED, one))
+
+
 def complete(**data: Any) -> NodeClass:
-    return complete_class(DECLARED, template(**data).version)
+    return complete_class(DECLARED, template(**data))
 
 
 def test_the_template_decides_all_but_subnets_tags_and_context() -> None:
@@ -125,20 +146,41 @@ def test_an_image_may_be_a_public_parameter() -> None:
 
 
 def test_a_plain_template_has_no_problem() -> None:
-    assert find_template_problems(DECLARED, template(), ALLOWED) == []
+    assert refuse_all_templates(DECLARED, ALLOWED) == refuse_template(DECLARED, DESCRIBED, ALLOWED) == []
+    assert find_content_problems(DECLARED, template()) == []
 
 
 def test_a_template_that_does_not_exist_is_named() -> None:
-    assert errors(None) == [
+    assert shown(explain_absence(DECLARED)) == [
         "LaunchTemplateNotFound: spec.launchTemplate: there is no launch template mine: create it, or name another"
     ]
 
 
-def test_a_template_outside_the_settings_is_refused_with_the_setting() -> None:
-    (message,) = errors(template(), CEILINGS)
+def test_without_the_setting_a_class_with_a_template_is_refused_with_the_setting() -> None:
+    assert shown(refuse_all_templates(DECLARED, CEILINGS)) == [
+        "LaunchTemplateNotAllowed: spec.launchTemplate: the settings allow no launch template, and Joiner's roles may "
+        "read none: allow mine by its id or by a tag in nodeClasses.launchTemplates in clusters/NAME.yaml, and deploy"
+    ]
+    assert refuse_all_templates(replace(DECLARED, launch_template=None), CEILINGS) == []
 
-    assert message.startswith("LaunchTemplateNotAllowed: spec.launchTemplate: the settings do not allow the launch")
-    assert "nodeClasses.launchTemplates" in message
+
+@pytest.mark.parametrize(
+    ("allowed", "refused"),
+    [
+        (AllowedResources(("lt-00000000000000001",)), True),
+        (AllowedResources((ID,)), False),
+        (AllowedResources(tags={"a": ("*",)}), False),
+        (AllowedResources(tags={"a": ("b",)}), True),
+    ],
+    ids=["another id", "its id", "its tag", "its tag with another value"],
+)
+def test_a_template_outside_the_settings_is_refused_with_the_setting(allowed: AllowedResources, refused: bool) -> None:
+    problems = refuse_template(DECLARED, DESCRIBED, replace(CEILINGS, launch_templates=allowed))
+
+    assert bool(problems) is refused
+    for message in shown(problems):
+        assert message.startswith("LaunchTemplateNotAllowed: spec.launchTemplate: the settings do not allow the launch")
+        assert "nodeClasses.launchTemplates" in message
 
 
 @pytest.mark.parametrize(
@@ -219,11 +261,11 @@ def test_values_that_equal_a_default_are_no_problem() -> None:
         Placement={"Tenancy": "default"},
     )
 
-    assert find_template_problems(DECLARED, found, ALLOWED) == []
+    assert find_content_problems(DECLARED, found) == []
 
 
 def test_fields_without_effect_are_reported() -> None:
-    (problem,) = find_template_problems(DECLARED, template(InstanceType="m5.large", EbsOptimized=True), ALLOWED)
+    (problem,) = find_content_problems(DECLARED, template(InstanceType="m5.large", EbsOptimized=True))
 
     assert (problem.reason, problem.severity) == ("WithoutEffect", "info")
     assert "InstanceType has no effect: the requirements of the pool decide the instance type" in problem.message
@@ -255,7 +297,7 @@ def test_a_launch_has_the_content_and_joiners_tags_in_a_template_of_joiner() -> 
     answers = found(images=[image], subnets=SUBNETS, security_groups=GROUPS, profile_roles={"special": ["special"]})
     resolved = replace(
         resolve_node_class(made, answers, ALLOWED, cluster="prod", kubernetes_version=VERSION),
-        launch_template=template().version,
+        launch_template=template(),
     )
     pool = NodePool("default", NodeClassRef("AWSNodeTemplate", "default"), kind="Provisioner", uid="u-1")
     m5 = InstanceType("m5.large", {"kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "m5.large"})

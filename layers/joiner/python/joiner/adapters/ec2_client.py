@@ -23,9 +23,10 @@ from joiner.adapters.parallel_calls import call_each
 from joiner.launching.fleet_request import TEMPLATE_VERSION
 from joiner.launching.launch_template_comparison import compare_launch_templates
 from joiner.launching.unused_launch_templates import StoredLaunchTemplate
-from joiner.launching.user_launch_templates import FoundTemplate
+from joiner.launching.user_launch_templates import DescribedTemplate
 from joiner.lifecycle.instance_health import EVENT_CODES, IMPAIRED, InstanceStatus
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
+from joiner.pools import LaunchTemplateVersion
 
 ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
 NO_LATEST_OUTPUT: Final = "UnsupportedOperation"  # of GetConsoleOutput, for types without Nitro
@@ -290,23 +291,22 @@ class Ec2:
             for each in found
         ]
 
-    def find_user_template(self, name: str) -> FoundTemplate | None:
-        """Return a launch template by name with its latest version; None if there is none."""
+    def user_template(self, name: str) -> DescribedTemplate | None:
+        """Return the description of a launch template, with its tags and without its content; None if there is none."""
         try:
             found = self.pages("describe_launch_templates", "LaunchTemplates", LaunchTemplateNames=[name])
-            latest = [
-                version
-                for each in found
-                for version in self.pages(
-                    "describe_launch_template_versions",
-                    "LaunchTemplateVersions",
-                    LaunchTemplateId=each["LaunchTemplateId"],
-                    Versions=[str(each["LatestVersionNumber"])],
-                )
-            ]
         except ResourceNotFound:
             return None
-        return FoundTemplate(found[0], latest[0]) if found and latest else None
+        return DescribedTemplate.from_ec2(found[0]) if found else None
+
+    def template_version(self, template: DescribedTemplate) -> LaunchTemplateVersion | None:
+        """Return the latest version of a launch template, with its user data; None if it is gone."""
+        asked = {"LaunchTemplateId": template.id, "Versions": [str(template.latest)]}
+        try:
+            found = self.pages("describe_launch_template_versions", "LaunchTemplateVersions", **asked)
+        except ResourceNotFound:
+            return None
+        return template.with_version(found[0]) if found else None
 
     def delete_launch_template(self, template: str) -> None:
         """Delete a launch template by id, with all its versions; ResourceNotFound if it does not exist."""

@@ -3,7 +3,8 @@ capacity reservations, placement groups, launch templates.
 
 The settings of a cluster set these limits for all users who can write a node class. The permissions of
 `launch_instances` have the same limits (`infra/aws_permissions.py`), except that of launch templates: they are only
-read, and IAM cannot limit which. The resolver refuses first, because it can name the field and the remedy.
+read, and IAM cannot limit which, so they may be read only if the settings allow some. The resolver refuses first,
+because it can name the field and the remedy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -69,6 +70,7 @@ class NodeClassPolicy:
     are the instance profiles of all roles, in the same order. An empty
     ``image_owners`` allows all owners. ``account`` is the number that the owner ``self`` means. ``kms_keys`` are ARNs
     of customer-managed keys. ``reservations`` and ``placement_groups`` (by name) are None if all are allowed.
+    ``launch_templates`` are None if none are allowed, and none may be read.
     """
 
     node_roles: tuple[str, ...]
@@ -84,7 +86,7 @@ class NodeClassPolicy:
     role_profiles: tuple[str, ...] = ()
     reservations: AllowedResources | None = None
     placement_groups: AllowedResources | None = None
-    launch_templates: AllowedResources = AllowedResources()
+    launch_templates: AllowedResources | None = None
 
     def profile_of(self, role: str) -> str:
         """Return the instance profile that the deployment made for a role (a name); empty if it has none.
@@ -109,7 +111,7 @@ class NodeClassPolicy:
             kms_keys=tuple(raw.get("kmsKeys", ())),
             reservations=_optional(raw.get("capacityReservations")),
             placement_groups=_optional(raw.get("placementGroups")),
-            launch_templates=AllowedResources.from_json(raw.get("launchTemplates", {})),
+            launch_templates=_optional(raw.get("launchTemplates")),
         )
 
     def with_own(self, subnets: Iterable[str], security_group: str) -> "NodeClassPolicy":

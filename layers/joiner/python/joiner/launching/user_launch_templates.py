@@ -1,12 +1,14 @@
 """The launch template of a user that a legacy node class names: which one is used, and what it may contain.
 
 As in Karpenter v0.31, the latest version counts. Nodes get the content of the template in one of Joiner's own launch
-templates (``joiner.pools.launch_template_version``). A field that would get lost on this way, or that Joiner's
-permissions or plans do not allow, is refused by its name. Source: EC2 API reference, ResponseLaunchTemplateData.
+templates (``joiner.pools.launch_template_version``). The content is read only of a template that the settings allow,
+because IAM cannot limit which templates a role reads, and user data may contain secrets. A field that would get lost on
+this way, or that Joiner's permissions or plans do not allow, is refused by its name. Source: EC2 API reference,
+ResponseLaunchTemplateData.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from joiner.launching.image_families.image_family import field_path
@@ -90,48 +92,78 @@ REASONS: Final[Mapping[str, str]] = {
 NOT_KEPT: Final = "Joiner does not set it on instances"
 
 
+SETTING: Final = "nodeClasses.launchTemplates in clusters/NAME.yaml"
+
+
 @dataclass(frozen=True, slots=True)
-class FoundTemplate:
-    """EC2's answers about a template: its description, with its tags, and its latest version."""
+class DescribedTemplate:
+    """EC2's description of a launch template, which does not have its content. `latest` is the number of its latest
+    version."""
 
-    described: Mapping[str, Any]
-    latest: Mapping[str, Any]
+    id: str
+    name: str
+    latest: int
+    tags: Mapping[str, str]
 
-    @property
-    def version(self) -> LaunchTemplateVersion:
-        """Return the version that nodes are launched from."""
+    @classmethod
+    def from_ec2(cls, answer: Mapping[str, Any]) -> "DescribedTemplate":
+        """Read an item of DescribeLaunchTemplates."""
+        tags = {str(tag["Key"]): str(tag.get("Value", "")) for tag in answer.get("Tags") or ()}
+        latest = int(answer["LatestVersionNumber"])
+        return cls(answer["LaunchTemplateId"], answer["LaunchTemplateName"], latest, tags)
+
+    def with_version(self, answer: Mapping[str, Any]) -> LaunchTemplateVersion:
+        """Return the version in an item of DescribeLaunchTemplateVersions."""
         return LaunchTemplateVersion(
-            id=self.described["LaunchTemplateId"],
-            name=self.described["LaunchTemplateName"],
-            version=int(self.latest["VersionNumber"]),
-            data=self.latest["LaunchTemplateData"],
+            self.id, self.name, version=int(answer["VersionNumber"]), data=answer["LaunchTemplateData"]
         )
 
 
-def find_template_problems(
-    node_class: NodeClass, found: FoundTemplate | None, ceilings: NodeClassPolicy
+def refuse_all_templates(node_class: NodeClass, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+    """Return that the settings allow no launch template, if the class names one. Joiner may read none then."""
+    if not node_class.launch_template or ceilings.launch_templates is not None:
+        return []
+    message = (
+        f"the settings allow no launch template, and Joiner's roles may read none: allow {node_class.launch_template} "
+        f"by its id or by a tag in {SETTING}, and deploy"
+    )
+    return [_problem(node_class, "LaunchTemplateNotAllowed", message)]
+
+
+def refuse_template(
+    node_class: NodeClass, found: DescribedTemplate, ceilings: NodeClassPolicy
 ) -> list[NodeClassProblem]:
-    """Return why nodes cannot have the template that the class names, and which of its fields have no effect."""
-    where = field_path(node_class, "launchTemplate")
-    if found is None:
-        message = f"there is no launch template {node_class.launch_template}: create it, or name another"
-        return [NodeClassProblem(CONDITION, "LaunchTemplateNotFound", f"{where}: {message}")]
-    version = found.version
-    tags = {str(tag["Key"]): str(tag.get("Value", "")) for tag in found.described.get("Tags") or ()}
-    if not ceilings.launch_templates.allows(version.id, tags):
-        message = (
-            f"the settings do not allow the launch template {version.name} ({version.id}); they allow "
-            f"{ceilings.launch_templates}: tag it so, or add it to nodeClasses.launchTemplates in clusters/NAME.yaml "
-            "and deploy"
-        )
-        return [NodeClassProblem(CONDITION, "LaunchTemplateNotAllowed", f"{where}: {message}")]
-    shown = f"{where}: version {version.version} of {version.name}"
-    refused = [*_list_refusals(version.data)]
-    problems = [NodeClassProblem(CONDITION, "LaunchTemplateNotSupported", f"{shown} {each}") for each in refused]
+    """Return why the template that the class names may not be used, before its content is read."""
+    allowed = ceilings.launch_templates
+    if allowed is not None and allowed.allows(found.id, found.tags):
+        return []
+    message = (
+        f"the settings do not allow the launch template {found.name} ({found.id}); they allow "
+        f"{allowed or 'none'}: tag it so, or add it to {SETTING} and deploy"
+    )
+    return [_problem(node_class, "LaunchTemplateNotAllowed", message)]
+
+
+def explain_absence(node_class: NodeClass) -> list[NodeClassProblem]:
+    """Return that the template that the class names, or its latest version, does not exist."""
+    message = f"there is no launch template {node_class.launch_template}: create it, or name another"
+    return [_problem(node_class, "LaunchTemplateNotFound", message)]
+
+
+def find_content_problems(node_class: NodeClass, version: LaunchTemplateVersion) -> list[NodeClassProblem]:
+    """Return why nodes cannot have the content of a version, and which of its fields have no effect."""
+    shown = f"version {version.version} of {version.name}"
+    problems = [
+        _problem(node_class, "LaunchTemplateNotSupported", f"{shown} {each}") for each in _list_refusals(version.data)
+    ]
     if unused := [name for name in _list_fields(version.data) if name in WITHOUT_EFFECT]:
         message = "; ".join(f"{name} has no effect: {WITHOUT_EFFECT[name]}" for name in unused)
-        problems.append(NodeClassProblem(CONDITION, "WithoutEffect", f"{shown}: {message}", "info"))
+        problems.append(replace(_problem(node_class, "WithoutEffect", f"{shown}: {message}"), severity="info"))
     return problems
+
+
+def _problem(node_class: NodeClass, reason: str, message: str) -> NodeClassProblem:
+    return NodeClassProblem(CONDITION, reason, f"{field_path(node_class, 'launchTemplate')}: {message}")
 
 
 def _list_refusals(data: Mapping[str, Any]) -> Iterator[str]:
