@@ -61,7 +61,7 @@ from joiner.lifecycle.planning_back_off import (
 )
 from joiner.lifecycle.pod_gathering import Batch, BatchTimes, Gathering
 from joiner.lifecycle.replica_counts import count_missing_replicas
-from joiner.lifecycle.unsettled_classes import describe_unsettled_classes, find_unsettled_classes
+from joiner.lifecycle.unsettled_classes import UnsettledClass, describe_unsettled_classes, find_unsettled_classes
 from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
@@ -289,7 +289,7 @@ def _describe_pending(
             nodes=world.nodes,
             unavailable=unavailable,
         ),
-        **describe_unsettled_classes(find_unsettled_classes(world.pools, lists, world.classes, world.claims)),
+        **describe_unsettled_classes(_unsettled(lists, world)),
     }
 
 
@@ -299,9 +299,13 @@ def _count_unfinished(recorded: "_Recorded", lists: Mapping[str, Any], world: Sn
         sum(not launch.unreadable for launch in recorded.launches)
         + _unreported(lists)
         + count_outdated_overlays(lists.get("nodeoverlays") or ())
-        + len(find_unsettled_classes(world.pools, lists, world.classes, world.claims))
+        + len(_unsettled(lists, world))
         + sum(closed_too_long(node, now) for node in world.nodes)
     )
+
+
+def _unsettled(lists: Mapping[str, Any], world: Snapshot) -> list[UnsettledClass]:
+    return find_unsettled_classes(world.pools, lists, world.classes, world.claims, world.problems)
 
 
 def _listed(lists: Mapping[str, Sequence[Mapping[str, Any]]], resources: Sequence[str]) -> list[Mapping[str, Any]]:

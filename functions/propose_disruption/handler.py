@@ -105,7 +105,7 @@ class DisruptionPlanning:
                 for workload in one.workloads
             },
             recommended=self._recommendations.since(),
-            closed_pools=find_closed_pools(world.pools, world.classes),
+            closed_pools=find_closed_pools(world.pools, world.classes, world.problems),
             back_off=self._ledger.disruption_back_offs(now),
         )
 

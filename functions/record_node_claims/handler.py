@@ -51,6 +51,7 @@ from joiner.planning import Plan, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.inputs.claim_pools import count_left_out, with_claim_pools
 from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass
+from joiner.pools.absent_classes import with_deleted_classes
 from joiner.reporting import plan_events as reporting
 from joiner.reporting.events import Event
 from joiner.reporting.launch_conditions import (
@@ -186,16 +187,16 @@ class ClaimRecording:
         """Let what this pass settles about node classes start no other scale-up for a while, whether the writes succeed
         or not: what is settled is not found again.
         """
-        found = find_unsettled_classes(kept.world.pools, kept.lists, kept.world.classes, kept.world.claims)
+        world = kept.world
+        found = find_unsettled_classes(world.pools, kept.lists, world.classes, world.claims, world.problems)
         if asked := describe_unsettled_classes(found):
             self._answers.refuse(asked, asked, int(now.timestamp()))
 
     def _hold_classes(self, kept: KeptSnapshot, wanted: Sequence[ClaimIntent], now: datetime) -> None:
         """Give classes with claims the finalizer before the claims are created; remove it from deleted ones without."""
         self._back_off_classes(kept, now)
-        classes = [manifest for plural in NODE_CLASS_RESOURCES for manifest in kept.lists.get(plural, ())]
         claims = [*kept.world.claims, *(intent.claim for intent in wanted)]
-        for reason in write_finalizer_changes(self._kube, find_finalizer_changes(classes, claims)):
+        for reason in write_finalizer_changes(self._kube, find_finalizer_changes(_class_manifests(kept), claims)):
             logger.warning("the finalizer of a class could not be written", reason=reason)
 
     def _launches(self, planned: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:
@@ -252,7 +253,7 @@ class ClaimRecording:
             classes=classes,
             problems=problems,
             at=now,
-            declared=kept.world.classes,
+            declared=with_deleted_classes(kept.world.classes, _class_manifests(kept)),
             claims=kept.world.claims,
         )
         for reason in write_declared_statuses(self._kube, _declared(kept), find_patch):
@@ -309,6 +310,10 @@ def _log_missing_claims(
 def _declared(kept: KeptSnapshot) -> list[Mapping[str, Any]]:
     """Return the manifests of all pools, classes and NodeOverlays."""
     return [manifest for plural in DECLARED for manifest in kept.lists.get(plural, ())]
+
+
+def _class_manifests(kept: KeptSnapshot) -> list[Mapping[str, Any]]:
+    return [manifest for plural in NODE_CLASS_RESOURCES for manifest in kept.lists.get(plural, ())]
 
 
 @returns_at_warm_up

@@ -174,6 +174,7 @@ class ClusterSurveying:
             claims=snapshot.claims,
             pools=apply_schedules(snapshot.pools, now),
             classes=snapshot.classes,
+            problems=snapshot.problems,
             launching=frozenset(claim for launch in launches for claim in launch.claims),
             watches={wave.name: (wave.seen_at, wave.claims) for wave in waves},
             assignments=assignments,
@@ -187,7 +188,7 @@ class ClusterSurveying:
             unavailable=tuple(mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))),
             answers=self._records.answers.all(),
             recommended=self._records.recommendations.since(),
-            closed_pools=find_closed_pools(snapshot.pools, snapshot.classes),
+            closed_pools=find_closed_pools(snapshot.pools, snapshot.classes, snapshot.problems),
             buffered=self._records.answers.buffer_claims() if buffer_pods else None,
         )
         return survey, snapshot

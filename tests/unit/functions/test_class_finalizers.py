@@ -175,8 +175,26 @@ def test_a_class_that_is_not_valid_and_waits_for_its_claims_starts_one_scale_up(
     running.scale_up("up-2")
 
     assert node_class(running)["metadata"]["deletionTimestamp"]
-    assert condition_of_the_class(running)[0] == "NodeClassNotReady"
+    reason, message = condition_of_the_class(running)
+    assert reason == "NodeClassTerminating"
+    assert message.startswith("EC2NodeClass/default is being deleted and waits for its 1 claim")
     assert unsettled(running) == 0
+
+
+def test_the_pool_follows_when_the_mistake_of_its_class_becomes_another(without_class: SimulatedCluster) -> None:
+    without_class.kube.put(BROKEN)
+    without_class.scale_up("up-2")
+    other = {**BROKEN, "spec": {**NODECLASS["spec"], "amiSelectorTerms": [{"alias": "al2031@latest"}]}}
+    without_class.kube.put(other)
+    without_class.now += timedelta(minutes=10)
+    assert unsettled(without_class) == 1
+
+    without_class.scale_up("up-3")
+
+    reason, message = condition_of_the_class(without_class)
+    assert reason == "NodeClassNotReady"
+    assert "al2031@latest" in message
+    assert unsettled(without_class) == 0
 
 
 def test_a_condition_that_cannot_be_written_starts_a_scale_up_after_longer_and_longer_waits(

@@ -15,8 +15,14 @@ from typing import Any, Final
 from joiner.lifecycle.class_finalizers import find_finalizer_changes
 from joiner.lifecycle.planning_back_off import Lists, PendingPodClass
 from joiner.names import NODE_CLASS_RESOURCES
-from joiner.pools import NodeClaim, NodeClass, NodePool
-from joiner.pools.absent_classes import NOT_FOUND, TERMINATING, says_not_valid
+from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool
+from joiner.pools.absent_classes import (
+    NOT_FOUND,
+    TERMINATING,
+    names_mistakes,
+    says_not_valid,
+    with_deleted_classes,
+)
 from joiner.pools.conditions import Condition
 
 UNSETTLED: Final = "unsettled "
@@ -46,26 +52,31 @@ class UnsettledClass:
 
 
 def find_unsettled_classes(
-    pools: Iterable[NodePool], lists: Lists, classes: Iterable[NodeClass], claims: Sequence[NodeClaim]
+    pools: Iterable[NodePool],
+    lists: Lists,
+    classes: Iterable[NodeClass],
+    claims: Sequence[NodeClaim],
+    problems: Sequence[InvalidManifest],
 ) -> list[UnsettledClass]:
-    """Return the conditions and the finalizers that must change. `lists` has the manifests of all classes, and
-    `classes` are the valid ones among them.
+    """Return the conditions and the finalizers that must change. `lists` has the manifests of all classes, `classes`
+    are the valid ones among them, and `problems` are the mistakes of the others.
 
     >>> from joiner.pools import Conditions, NodeClassRef
     >>> ref = NodeClassRef("EC2NodeClass", "web")
     >>> written = Conditions.from_kube([{"type": "NodeClassReady", "status": "False", "reason": NOT_FOUND}])
     >>> pool = NodePool("a", ref, conditions=written)
     >>> invalid = {"ec2nodeclasses": [{"kind": "EC2NodeClass", "metadata": {"name": "web"}}]}
-    >>> print(find_unsettled_classes([pool], invalid, [], [])[0].message)
+    >>> mistake = InvalidManifest("EC2NodeClass/web", "spec.role", "7", "write a text")
+    >>> print(find_unsettled_classes([pool], invalid, [], [], [mistake])[0].message)
     NodePool/a has a condition NodeClassReady that does not say: EC2NodeClass/web is not valid
     """
     manifests = [manifest for plural in NODE_CLASS_RESOURCES for manifest in lists.get(plural, ())]
-    states = _read_states(manifests, classes)
+    states = _read_states(manifests, with_deleted_classes(classes, manifests))
     outdated = []
     for pool in pools:
-        key = pool.class_ref.key
+        key, condition = pool.class_ref.key, pool.conditions["NodeClassReady"]
         state = states.get(key, ClassState.ABSENT)
-        if pool.class_ref.kind != "Inline" and _is_outdated(pool.conditions["NodeClassReady"], key, state):
+        if pool.class_ref.kind != "Inline" and _is_outdated(condition, key, state, problems):
             found = f"has a condition NodeClassReady that does not say: {key} {state}"
             outdated.append(UnsettledClass(pool.key, found))
     return outdated + [
@@ -90,7 +101,7 @@ def _read_states(manifests: Iterable[Mapping[str, Any]], classes: Iterable[NodeC
     return found | {one.key: ClassState.DELETING if one.deleting else ClassState.USABLE for one in classes}
 
 
-def _is_outdated(condition: Condition, key: str, state: ClassState) -> bool:
+def _is_outdated(condition: Condition, key: str, state: ClassState, problems: Sequence[InvalidManifest]) -> bool:
     """Return whether the condition contradicts the state; a pool without the condition is not reported yet."""
     if not condition.reason:
         return False
@@ -98,7 +109,7 @@ def _is_outdated(condition: Condition, key: str, state: ClassState) -> bool:
         case ClassState.ABSENT:
             return condition.reason != NOT_FOUND
         case ClassState.INVALID:
-            return not says_not_valid(condition, key)
+            return not names_mistakes(condition, key, problems)
         case ClassState.DELETING:
             return condition.reason != TERMINATING
         case ClassState.USABLE:

@@ -4,11 +4,13 @@ The condition of the pool has the reasons of Karpenter (core `pkg/controllers/no
 keeps its conditions while it is deleted, as in Karpenter.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from joiner.pools.conditions import Condition
 from joiner.pools.invalid_manifests import InvalidManifest
 from joiner.pools.node_class import NodeClass
+from joiner.pools.pool_status import MESSAGE_LIMIT
 
 NOT_FOUND = "NodeClassNotFound"
 TERMINATING = "NodeClassTerminating"
@@ -40,6 +42,29 @@ def explain_absent_class(
     if ready.status == "False":
         return ready.reason or NOT_READY, f"{key} is not ready: {ready.message}"
     return "NodeClassReadinessUnknown", f"{key} has not been resolved in EC2 yet: the next plan does it"
+
+
+def with_deleted_classes(classes: Iterable[NodeClass], manifests: Iterable[Mapping[str, Any]]) -> tuple[NodeClass, ...]:
+    """Return the valid classes and, of the manifests of classes that are not valid, those that are being deleted. Only
+    the name of such a class is known.
+
+    >>> deleted = {"kind": "EC2NodeClass", "metadata": {"name": "web", "deletionTimestamp": "2026-11-24T12:00:00Z"}}
+    >>> [(one.key, one.deleting) for one in with_deleted_classes([], [deleted])]
+    [('EC2NodeClass/web', True)]
+    """
+    known = {one.key: one for one in classes}
+    for manifest in manifests:
+        kind, metadata = manifest["kind"], manifest["metadata"]
+        if metadata.get("deletionTimestamp") and f"{kind}/{metadata['name']}" not in known:
+            deleted = NodeClass(str(metadata["name"]), kind, deleting=True)
+            known[deleted.key] = deleted
+    return tuple(known.values())
+
+
+def names_mistakes(condition: Condition, key: str, problems: Iterable[InvalidManifest]) -> bool:
+    """Return whether the condition is the one of a pool whose class, by `key`, has exactly these mistakes."""
+    reason, message = explain_absent_class(key, None, problems, claims=0)
+    return (condition.reason, condition.message) == (reason, message[:MESSAGE_LIMIT])
 
 
 def says_not_valid(condition: Condition, key: str) -> bool:

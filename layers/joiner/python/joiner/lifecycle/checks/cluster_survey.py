@@ -13,7 +13,7 @@ from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import Lists, PlanningBackOff
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
-from joiner.pools import NodeClaim, NodeClass, NodePool
+from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class ClusterSurvey:
     claims: tuple[NodeClaim, ...] = ()
     pools: tuple[NodePool, ...] = ()
     classes: tuple[NodeClass, ...] = ()
+    problems: tuple[InvalidManifest, ...] = ()
     launching: frozenset[str] = frozenset()
     watches: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     assignments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from joiner.lifecycle.unsettled_classes import describe_unsettled_classes, find_
 
 def find_classes_to_settle(survey: ClusterSurvey) -> list[str]:
     """Return one sentence for each class and for each pool."""
-    found = find_unsettled_classes(survey.pools, survey.lists, survey.classes, survey.claims)
+    found = find_unsettled_classes(survey.pools, survey.lists, survey.classes, survey.claims, survey.problems)
     due = find_classes_to_plan(describe_unsettled_classes(found), survey.answers, survey.at)
     return [one.message for one in found if describe_unsettled_classes([one]).keys() & due]
 
