@@ -15,8 +15,8 @@ from typing import Final
 from joiner.catalogue import Catalogue
 from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.disruption.canaries import count_replaceable, find_failed_join
-from joiner.disruption.disruption_candidates import BudgetsOfPods
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
+from joiner.disruption.evictions_left import EvictionsLeft
 from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings_at_risk, find_outdated_nodes
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.planning import Ceilings, Plan, PlannedNode, Planner, PlanPolicies, Snapshot
@@ -138,7 +138,6 @@ class _Line:
         self._history = history
         self._now = now
         self._nodes = nodes_of_claims(snapshot)
-        self._of_pods = BudgetsOfPods(snapshot.disruption_budgets)
         self.held: dict[str, str] = {}
         self._allowed = {pool.key: self._limits(pool) for pool in {one.pool.key: one.pool for one in due}.values()}
 
@@ -149,16 +148,16 @@ class _Line:
             start = int(self._now.timestamp()) // ROTATION_SECONDS % len(waiting)
             waiting = waiting[start:] + waiting[:start]
         taken: Counter[str] = Counter()
-        evicted: Counter[str] = Counter()
+        left = EvictionsLeft(self._snapshot.disruption_budgets)
         chosen: list[OutdatedNode] = []
         for one in waiting:
             allowed = self._allowed[one.pool.key]
             if len(chosen) == MOST or taken[one.pool.key] >= min(allowed["all"], allowed[one.reason]):
                 continue
-            evictions = self._evictions(one)
-            if any(evicted[key] + number > most for key, (number, most) in evictions.items()):
+            pods = () if one.ignores_pods else one.pods
+            if left.refusal([pods]):
                 continue
-            evicted.update({key: number for key, (number, _) in evictions.items()})
+            left.take([pods])
             taken[one.pool.key] += 1
             chosen.append(one)
         return chosen
@@ -185,16 +184,6 @@ class _Line:
             self.held[pool.key] = f"the budgets of {pool.key} allow no disruption now"
         most = max(at_risk, drifted, expired)
         return {"all": most, "Rebalance": at_risk, "Drifted": min(drifted, canaries), "Expired": expired}
-
-    def _evictions(self, one: OutdatedNode) -> Mapping[str, tuple[int, int]]:
-        """Count the evictions by the PodDisruptionBudget that limits them, with what it allows."""
-        if one.ignores_pods:
-            return {}
-        found: dict[str, tuple[int, int]] = {}
-        for pod in one.pods:
-            if (budget := self._of_pods.counting(pod)) is not None:
-                found[budget.key] = (found.get(budget.key, (0, 0))[0] + 1, budget.allowed)
-        return found
 
 
 def _failures(snapshot: Snapshot, chosen: Sequence[OutdatedNode], made: Plan) -> dict[str, str]:

@@ -1,17 +1,16 @@
 """The budgets of one wave: nodes of a pool by reason, evictions of each PodDisruptionBudget, evictions of a pool a day.
 
 Source: Karpenter, "Disruption" (NodePool disruption budgets). Nodes that leave for any reason, and nodes that are not
-ready, count against every reason of their pool. A node may have more pods of a PodDisruptionBudget than it allows now:
-the drain evicts them one after the other, as the budget allows. A wave takes one such node, if no other node of the
-wave uses the budget.
+ready, count against every reason of their pool.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from joiner.disruption.disruption_candidates import BudgetsOfPods, Candidate, CandidateSearch
+from joiner.disruption.disruption_candidates import Candidate, CandidateSearch
 from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.evictions_left import EvictionsLeft
 from joiner.planning import Snapshot
 from joiner.pools.disruption_budgets import Reason, count_allowed_disruptions
 
@@ -26,9 +25,7 @@ class WaveBudgets:
         self._found = found
         self._now = now
         self._history = history
-        self._of_pods = BudgetsOfPods(snapshot.disruption_budgets)
-        self._evictions_left = {budget.key: budget.allowed for budget in snapshot.disruption_budgets}
-        self._used: set[str] = set()
+        self._evictions_left = EvictionsLeft(snapshot.disruption_budgets)
         self._taken: Counter[str] = Counter()
         self._evicted: Counter[str] = Counter(history.evictions)
         self._allowed: dict[tuple[str, Reason], int] = {}
@@ -50,9 +47,8 @@ class WaveBudgets:
         for pool, number in Counter(one.pool.key for one in candidates).items():
             if number > self.allowed(pool, reason):
                 return f"the budgets of {pool} allow {self.allowed(pool, reason)} more nodes for {reason}"
-        for key, number in self._evictions(candidates).items():
-            if number > self._evictions_left[key] and not self._drains_alone(key, candidates):
-                return f"PodDisruptionBudget {key} allows {max(0, self._evictions_left[key])} more evictions"
+        if refused := self._evictions_left.refusal([one.pods for one in candidates]):
+            return refused
         if reason == "Empty":
             return ""
         for pool, number in _pods_by_pool(candidates).items():
@@ -64,23 +60,9 @@ class WaveBudgets:
     def take(self, candidates: Sequence[Candidate], reason: Reason) -> None:
         """Use the budgets for these nodes."""
         self._taken.update(one.pool.key for one in candidates)
-        for key, number in self._evictions(candidates).items():
-            self._evictions_left[key] -= number
-            self._used.add(key)
+        self._evictions_left.take([one.pods for one in candidates])
         if reason != "Empty":
             self._evicted.update(_pods_by_pool(candidates))
-
-    def _drains_alone(self, key: str, candidates: Sequence[Candidate]) -> bool:
-        """Return whether only one node of the wave has pods of this budget, which allows an eviction now."""
-        left = self._evictions_left[key]
-        return left > 0 and key not in self._used and sum(key in self._evictions((one,)) for one in candidates) == 1
-
-    def _evictions(self, candidates: Iterable[Candidate]) -> Mapping[str, int]:
-        """Count the evictions by the key of the PodDisruptionBudget that allows them."""
-        found: Counter[str] = Counter()
-        for one in candidates:
-            found.update(budget.key for pod in one.pods if (budget := self._of_pods.counting(pod)) is not None)
-        return found
 
 
 def _pods_by_pool(candidates: Iterable[Candidate]) -> Counter[str]:
