@@ -51,9 +51,9 @@ def test_nothing_is_moved_near_the_lower_bound() -> None:
     assert drawn(with_gap(distance + 0.01)) == []
 
 
-@pytest.mark.parametrize("radius", ["2", "25%"])
-def test_running_nodes_above_the_blast_radius_do_not_stop_consolidation(radius: str) -> None:
-    """Within the radius, the pods of node-a would need four nodes, for more than the cluster costs."""
+def test_running_nodes_above_a_blast_radius_of_vcpus_do_not_stop_consolidation() -> None:
+    """Within the radius, the pods of node-a would need four nodes, for more than the cluster costs. A radius that is a
+    percentage does not raise the bound."""
     lists = cluster(
         claim_and_node("a", kind="m.xlarge"),
         claim_and_node("b", kind="s.large"),
@@ -61,13 +61,24 @@ def test_running_nodes_above_the_blast_radius_do_not_stop_consolidation(radius: 
             *(replica(f"web-{number}", "node-a", cpu="970m", nodeSelector=ON_DEMAND) for number in range(4)),
             replica("api", "node-b", cpu="30m", app="api", nodeSelector=ON_DEMAND),
         ],
-        nodepools=[pool({"joiner.dev/blast-radius": radius})],
+        nodepools=[pool({"joiner.dev/blast-radius": "2"})],
     )
 
     proposal = proposed(lists)
 
     assert drawn(proposal) == ["b -> api:node-a"]
     assert proposal.lower_bound_per_hour < proposal.price_per_hour
+
+
+@pytest.mark.parametrize(("radius", "left"), [("100%", 1), ("50%", 2), ("25%", 4)])
+def test_a_blast_radius_that_is_a_percentage_holds_for_pods_that_are_moved(radius: str, left: int) -> None:
+    """All four pods fit on one of their nodes."""
+    pods = [replica(f"web-{name}", f"node-{name}", cpu="300m", nodeSelector=ON_DEMAND) for name in "abcd"]
+    lists = cluster(*map(claim_and_node, "abcd"), pods=pods, nodepools=[pool({"joiner.dev/blast-radius": radius})])
+
+    removed = [claim for action in proposed(lists).actions for claim in action.claims]
+
+    assert len(removed) == 4 - left
 
 
 def test_the_same_type_does_not_replace_itself() -> None:
