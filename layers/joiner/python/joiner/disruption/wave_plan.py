@@ -59,6 +59,9 @@ class _Attempt:
         self._claims = {one.claim.key for action in actions for one in action.removed}
         self._pods = {pod.key: pod for action in actions for one in action.removed for pod in one.pods}
         self._action_of = {pod.key: action for action in actions for one in action.removed for pod in one.pods}
+        self._pods_on: dict[NodeState, list[str]] = defaultdict(list)
+        for key in sorted(writer.places):
+            self._pods_on[writer.places[key]].append(key)
         self._state = self._build()
         self._nodes: dict[str, NodeState] = {node.node_name: node for node in self._state.existing if node.node_name}
         self._new: dict[NodeState, NodeState] = {}
@@ -162,7 +165,7 @@ class _Attempt:
             for offer in action.flexible.get(node) or made.alternatives
             if offer == made.offer or _may_launch(offer, action.removed, most)
         )
-        pods = sorted(key for key, place in self._writer.places.items() if place is node)
+        pods = self._pods_on.get(node, [])
         real = [pod for key in pods if (pod := self._pods.get(key)) is not None]
         return replace(
             made,
