@@ -19,11 +19,12 @@ from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool
 from joiner.pools.absent_classes import (
     NOT_FOUND,
     TERMINATING,
-    names_mistakes,
+    explain_absent_class,
     says_not_valid,
     with_deleted_classes,
 )
 from joiner.pools.conditions import Condition
+from joiner.pools.pool_status import MESSAGE_LIMIT
 
 UNSETTLED: Final = "unsettled "
 """The start of the keys of the back-offs. The keys of pod classes have no space."""
@@ -109,8 +110,14 @@ def _is_outdated(condition: Condition, key: str, state: ClassState, problems: Se
         case ClassState.ABSENT:
             return condition.reason != NOT_FOUND
         case ClassState.INVALID:
-            return not names_mistakes(condition, key, problems)
+            return not _names_mistakes(condition, key, problems)
         case ClassState.DELETING:
             return condition.reason != TERMINATING
         case ClassState.USABLE:
             return condition.reason in (NOT_FOUND, TERMINATING) or says_not_valid(condition, key)
+
+
+def _names_mistakes(condition: Condition, key: str, problems: Iterable[InvalidManifest]) -> bool:
+    """Return whether the condition is the one of a pool whose class, by `key`, has exactly these mistakes."""
+    reason, message = explain_absent_class(key, None, problems, claims=0)
+    return (condition.reason, condition.message) == (reason, message[:MESSAGE_LIMIT])

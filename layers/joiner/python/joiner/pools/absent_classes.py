@@ -10,7 +10,6 @@ from typing import Any
 from joiner.pools.conditions import Condition
 from joiner.pools.invalid_manifests import InvalidManifest
 from joiner.pools.node_class import NodeClass
-from joiner.pools.pool_status import MESSAGE_LIMIT
 
 NOT_FOUND = "NodeClassNotFound"
 TERMINATING = "NodeClassTerminating"
@@ -59,12 +58,6 @@ def with_deleted_classes(classes: Iterable[NodeClass], manifests: Iterable[Mappi
             deleted = NodeClass(str(metadata["name"]), kind, deleting=True)
             known[deleted.key] = deleted
     return tuple(known.values())
-
-
-def names_mistakes(condition: Condition, key: str, problems: Iterable[InvalidManifest]) -> bool:
-    """Return whether the condition is the one of a pool whose class, by `key`, has exactly these mistakes."""
-    reason, message = explain_absent_class(key, None, problems, claims=0)
-    return (condition.reason, condition.message) == (reason, message[:MESSAGE_LIMIT])
 
 
 def says_not_valid(condition: Condition, key: str) -> bool:
