@@ -57,9 +57,9 @@ AXES: Final[Mapping[str, Sequence[GeneratedLists]]] = {
 def raw_pods(generated: GeneratedLists) -> Iterator[bytes]:
     """Yield pages of a PodList, one line each; every pod is about as long as real ones (5 kB, most of it managed
     fields)."""
-    dice = random.Random(generated.classes)  # noqa: S311 - random lists, no secret
+    rng = random.Random(generated.classes)  # noqa: S311 - random lists, no secret
     sizes = [
-        (dice.choice((50, 100, 250, 500, 1000, 2000)), dice.choice((64, 128, 256, 512, 1024, 4096)))
+        (rng.choice((50, 100, 250, 500, 1000, 2000)), rng.choice((64, 128, 256, 512, 1024, 4096)))
         for _ in range(generated.classes)
     ]
     kinds = [json.dumps(_pod(kind, *size)).encode() for kind, size in enumerate(sizes)]

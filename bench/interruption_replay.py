@@ -52,20 +52,20 @@ class History:
     @classmethod
     def drawn(cls, catalogue: Catalogue, seed: int) -> "History":
         """Draw the chances of all spot offerings."""
-        dice = random.Random(seed)  # noqa: S311 - a benchmark that must give the same numbers again
+        rng = random.Random(seed)  # noqa: S311 - a benchmark that must give the same numbers again
         chances = {}
         for name, known in sorted(catalogue.types.items()):
             for one in known.offerings:
                 if one.capacity_type == names.SPOT:
-                    low, high = SHORT if dice.random() < SHORT_SHARE else CALM
-                    chances[name, one.zone] = dice.uniform(low, high)
+                    low, high = SHORT if rng.random() < SHORT_SHARE else CALM
+                    chances[name, one.zone] = rng.uniform(low, high)
         return cls(chances, seed)
 
     def warnings(self, place: SpotPlace, nodes: int, day: int) -> int:
         """Return how many of the nodes are interrupted on a day; a replacement may be interrupted, too. Node and hour
         decide, so the first nodes of an offering have the same fate in every plan."""
-        dice = random.Random(f"{self.seed}/{place}/{day}")  # noqa: S311 - as above
-        return sum(dice.random() < self.chances[place] for _ in range(nodes * HOURS))
+        rng = random.Random(f"{self.seed}/{place}/{day}")  # noqa: S311 - as above
+        return sum(rng.random() < self.chances[place] for _ in range(nodes * HOURS))
 
 
 @dataclass(slots=True)

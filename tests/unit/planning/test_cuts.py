@@ -55,14 +55,14 @@ def few(seed: int, *, items: int = 4) -> PackingProblem:
     """Draw a problem that can be solved exactly: few pods, and an offer that each of them may use. Some pods request
     devices, which some offers lack.
     """
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     made = problem(seed, items=items, offers=5, rules=0)
-    devices, there = dice.integers(0, 2, items) * (seed % 3), dice.integers(0, 3, 5) * 2
+    devices, there = rng.integers(0, 2, items) * (seed % 3), rng.integers(0, 3, 5) * 2
     there[-1] = 4
     need = np.concatenate([made.need, devices[:, None]], axis=1).astype(float)
     free = np.concatenate([made.free, there[:, None]], axis=1).astype(float)
     open_to = made.open & (devices[None] <= there[:, None])
-    return replace(made, demand=dice.integers(1, 3, items), need=need, free=free, open=open_to)
+    return replace(made, demand=rng.integers(1, 3, items), need=need, free=free, open=open_to)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -117,14 +117,14 @@ def test_an_offer_comes_in_although_whole_pods_alone_set_the_prices() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_bounds_hold_where_sizes_cost_nearly_what_they_hold(seed: int) -> None:
     """As in the cloud: twice the capacity at about twice the price."""
-    dice = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     size, mix = np.repeat([2, 4, 8, 16, 32, 64], 3), np.tile([2.0, 4.0, 8.0], 6)
-    order = np.argsort(price := size * (1 + 0.12 * mix) * dice.uniform(0.97, 1.03, 18))
+    order = np.argsort(price := size * (1 + 0.12 * mix) * rng.uniform(0.97, 1.03, 18))
     free = np.stack([size * 1000.0 - 80, np.floor(size * mix * 1000 * 0.9)], axis=1)[order]
-    need = np.stack([dice.integers(100, 1900, 3), dice.integers(100, 7000, 3)], axis=1).astype(float)
+    need = np.stack([rng.integers(100, 1900, 3), rng.integers(100, 7000, 3)], axis=1).astype(float)
     base = problem(0, items=3, offers=18, rules=0)
     known = replace(
-        base, need=need, free=free, price=price[order], demand=dice.integers(1, 400, 3), open=np.ones((18, 3), bool)
+        base, need=need, free=free, price=price[order], demand=rng.integers(1, 400, 3), open=np.ones((18, 3), bool)
     )
     some, every = (
         ResourceLp(known, offers=each).solve(known.demand, whole=True).value
@@ -172,8 +172,8 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
     }
     worthy = {offer: value for offer, value in highest.items() if value > known.price[offer] * (1 + 1e-5)}
     # a second search at the offer's own prices follows the first; the last case needs only the first
-    for patience, haste in ((1, 1), (20, 5), (10**6, 3), (1, 10**6)):
-        priced = pricer.price(worth, patience, haste)
+    for patience, quick_steps in ((1, 1), (20, 5), (10**6, 3), (1, 10**6)):
+        priced = pricer.price(worth, patience, quick_steps)
 
         assert priced.most >= max(value / known.price[offer] for offer, value in highest.items())
         for one in priced.patterns:
@@ -182,7 +182,7 @@ def test_no_node_is_worth_more_than_the_best_that_was_found(seed: int) -> None:
             assert tuple(held) in set(contents(known, one.offer))
             assert known.price[one.offer] < float(worth @ held) <= known.price[one.offer] * priced.likely * (1 + 1e-9)
         assert priced.likely <= priced.most
-        if max(patience, haste) == 10**6:
+        if max(patience, quick_steps) == 10**6:
             assert _best(known, worth, priced.patterns) == pytest.approx(worthy)
 
 

@@ -25,22 +25,22 @@ compiled = pytest.mark.skipif(not supported_processors(), reason="the kernel is 
 
 def problem(seed: int, *, items: int = 12, offers: int = 9, rules: int = 4) -> PackingProblem:
     """Draw items and offers of every size, some incompatible, with host rules of every kind."""
-    dice = np.random.default_rng(seed)
-    need = np.stack([dice.integers(1, 40, items), dice.integers(1, 90, items), np.ones(items)], axis=1).astype(float)
+    rng = np.random.default_rng(seed)
+    need = np.stack([rng.integers(1, 40, items), rng.integers(1, 90, items), np.ones(items)], axis=1).astype(float)
     free = np.stack(
-        [dice.integers(50, 200, offers), dice.integers(90, 400, offers), dice.integers(8, 30, offers)], axis=1
+        [rng.integers(50, 200, offers), rng.integers(90, 400, offers), rng.integers(8, 30, offers)], axis=1
     ).astype(float)
-    open_to = (dice.random((offers, items)) < 0.8) & (need[None] <= free[:, None]).all(axis=2)
+    open_to = (rng.random((offers, items)) < 0.8) & (need[None] <= free[:, None]).all(axis=2)
     open_to[-1] = True
     return PackingProblem(
         need=need,
-        demand=dice.integers(1, 9, items),
+        demand=rng.integers(1, 9, items),
         free=free,
-        price=np.sort(free.sum(axis=1) * dice.uniform(0.9, 1.1, offers)),
+        price=np.sort(free.sum(axis=1) * rng.uniform(0.9, 1.1, offers)),
         open=open_to,
-        asks=dice.random((rules, items)) < 0.3,
-        counts=dice.random((rules, items)) < 0.4,
-        caps=dice.integers(0, 3, rules),
+        asks=rng.random((rules, items)) < 0.3,
+        counts=rng.random((rules, items)) < 0.4,
+        caps=rng.integers(0, 3, rules),
         firm=np.zeros(rules, bool),
         members=(),
         choices=cast(OfferChoices, None),
@@ -57,12 +57,19 @@ def contents(known: PackingProblem, counts: Whole, active: Whole) -> Whole:
 @compiled
 @pytest.mark.parametrize("seed", range(40))
 def test_the_compiled_loop_fills_as_numpy_does(seed: int) -> None:
-    known, dice = problem(seed), np.random.default_rng(seed)
-    active = np.flatnonzero(dice.random(known.items) < 0.8)
-    offers = dice.integers(0, len(known.price), 20)
-    worth: Floats = dice.uniform(0.5, 2.0, len(active)) * known.need[active].sum(axis=1)
-    noise, tilt = np.exp(0.2 * dice.standard_normal((20, len(active)))), np.exp(0.5 * dice.standard_normal((20, 3)))
-    ways = (FillSettings(), FillSettings(1.0, noise), FillSettings(dice.choice([0.34, 1.0], 20), noise, tilt))
+    known, rng = problem(seed), np.random.default_rng(seed)
+    active = np.flatnonzero(rng.random(known.items) < 0.8)
+    offers = rng.integers(0, len(known.price), 20)
+    worth: Floats = rng.uniform(0.5, 2.0, len(active)) * known.need[active].sum(axis=1)
+    noise, weights = (
+        np.exp(0.2 * rng.standard_normal((20, len(active)))),
+        np.exp(0.5 * rng.standard_normal((20, 3))),
+    )
+    ways = (
+        FillSettings(),
+        FillSettings(1.0, noise),
+        FillSettings(rng.choice([0.34, 1.0], 20), noise, weights),
+    )
 
     for way in ways:
         *fast, slow = (

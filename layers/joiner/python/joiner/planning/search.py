@@ -50,14 +50,14 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class ProposedPlan:
-    """The plan made with arrays. ``proven`` is a lower bound if all pods are placed. ``hopeful`` is whether pods are
+    """The plan made with arrays. ``proven`` is a lower bound if all pods are placed. ``improvable`` is whether pods are
     left that some offer could hold. ``exceeded`` are the limits that exclude pods, and the problem to which these
     limits apply. ``seconds`` is how long realizing took."""
 
     attempt: ScoredPlan
     greedy: FirstFit | None
     proven: float | None
-    hopeful: bool
+    improvable: bool
     exceeded: tuple[PackingProblem, DomainAssignment, LimitRows] | None = None
     seconds: float = 0.0
 
@@ -114,7 +114,7 @@ def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, s
     best = proposed.attempt
     if best.missing and proposed.exceeded is not None:
         best = _within_limits(state, best, *proposed.exceeded, meter=meter, seed=seed)
-    doubtful = proposed.hopeful or bool(best.score[0])
+    doubtful = proposed.improvable or bool(best.score[0])
     few = pods <= FEW_PODS and not meter.spent()
     ruled = any(not state.rules[group.index].free for group in state.groups.pending)
     expensive = proposed.proven is None or _loose(state) or (ruled and state.price > SMALL_GAP * proposed.proven)
@@ -169,14 +169,16 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
     if inside and any(pool_offers.launchable for pool_offers in state.offered_pools):
         problem = compile_problem(state, assignment, inside, narrowed=state.narrow)
         made = plan_with_arrays(state, problem, assignment, total, SearchContext.of(problem, seed, meter))
-    hopeful = False
+    improvable = False
     if any(state.left[group] for group in waiting):
         frontier = OfferFrontier(state)
         SequentialPlacer(state, frontier, _shares(state, worth), PlacementStrategy()).fill()
-        hopeful = any(
+        improvable = any(
             state.left[group] and any(fits(group, one.one.free) for one in frontier.of(group)) for group in waiting
         )
-    return ProposedPlan(score_plan(state), made.greedy, made.proven, hopeful, made.exceeded, meter.seconds - made.began)
+    return ProposedPlan(
+        score_plan(state), made.greedy, made.proven, improvable, made.exceeded, meter.seconds - made.began
+    )
 
 
 def _within_limits(

@@ -246,15 +246,15 @@ def _price(
     offers = np.flatnonzero(problem.open[:, active].any(axis=1))
     rounds: list[tuple[Whole, FillSettings]] = []
     if everything or stalled or not len(hot):
-        tilt = np.exp(0.5 * context.rng.standard_normal((len(offers), problem.need.shape[1])))
-        rounds += [(offers, FillSettings(1.0)), (offers, FillSettings(0.5, tilt=tilt))]
+        weights = np.exp(0.5 * context.rng.standard_normal((len(offers), problem.need.shape[1])))
+        rounds += [(offers, FillSettings(1.0)), (offers, FillSettings(0.5, weights=weights))]
     if len(hot):
         times = min(12 * (1 + stalled) if stalled else 4, max(MOST_CELLS // (len(hot) * len(active)), 2))
         rows = np.repeat(hot, times)
         strength = context.rng.choice(np.array(STALLED_NOISE if stalled else USUAL_NOISE), (len(rows), 1))
         noise = np.exp(strength * context.rng.standard_normal((len(rows), len(active))))
-        tilt = np.exp(0.6 * context.rng.standard_normal((len(rows), problem.need.shape[1])))
-        rounds.append((rows, FillSettings(context.rng.choice(np.array([1.0, 0.5, 0.34]), len(rows)), noise, tilt)))
+        weights = np.exp(0.6 * context.rng.standard_normal((len(rows), problem.need.shape[1])))
+        rounds.append((rows, FillSettings(context.rng.choice(np.array([1.0, 0.5, 0.34]), len(rows)), noise, weights)))
     added, best = 0, np.full(len(problem.price), -1.0)
     for rows, way in rounds:
         counts = context.filler.fill(rows, active, demand[active], prices[active], way=way)
@@ -325,7 +325,7 @@ def _rounded(
     if turn % 4 == 3:
         rest = round_relaxation(problem, solve_relaxation(problem, left, context), left, context)
     else:
-        noise, tilt = (0.0, 0.1, 0.2)[turn // 3 % 3], (0.0, 0.4)[turn % 2]
+        noise, weight_noise = (0.0, 0.1, 0.2)[turn // 3 % 3], (0.0, 0.4)[turn % 2]
         rest = pack_greedily(
             problem,
             left,
@@ -333,7 +333,7 @@ def _rounded(
             context,
             share=(1.0, 0.5)[turn % 2],
             noise=noise,
-            tilt=tilt,
+            weight_noise=weight_noise,
             many=0.003,
             under=under * 1.02 - price,
         )

@@ -20,7 +20,7 @@ from joiner.planning.packing.node_filling import NodeFiller, NodePattern
 from joiner.planning.relaxation.lp_solver import quiet_solver, run_solver
 from joiner.planning.relaxation.lp_values import Relaxation
 
-HASTY: Final = 10_000
+QUICK_STEPS: Final = 10_000
 """The step limit for one offer: small, because it is sufficient for most offers."""
 PATIENCE: Final = 3_000_000
 MOST_PATIENCE: Final = 12_000_000
@@ -62,10 +62,10 @@ class ColumnPricer:
         items on one node."""
         return cls(filler, filler.kernel, demand, relaxation) if filler.kernel and not len(filler.caps) else None
 
-    def price(self, worth: Floats, patience: float, haste: int = HASTY) -> PricedColumns:
+    def price(self, worth: Floats, patience: float, quick_steps: int = QUICK_STEPS) -> PricedColumns:
         """Price every offer with these worths (of all items of the problem).
 
-        Each offer is searched with ``haste`` steps. Offers that need more are searched with resource prices of
+        Each offer is searched with ``quick_steps`` steps. Offers that need more are searched with resource prices of
         their own, with ``patience`` steps for all of them together.
         """
         problem, mine = self._problem, worth[self._active]
@@ -75,18 +75,18 @@ class ColumnPricer:
         for offer in np.flatnonzero(hopes.min(axis=1) > problem.price * (1 + SURE)).tolist():
             if not np.isfinite(hopes[offer].min()):
                 return PricedColumns((), np.inf, np.inf, spent)
-            tried[offer] = self._tried(offer, mine, self._views_of(hopes[offer]), haste)
+            tried[offer] = self._tried(offer, mine, self._views_of(hopes[offer]), quick_steps)
             spent += 0.03 + tried[offer].steps / STEPS_OF_A_MILLISECOND
         hard = sorted(
             (float(hopes[offer].min() / problem.price[offer]), offer)
             for offer, one in tried.items()
-            if one.steps > haste
+            if one.steps > quick_steps
         )
         left = patience
         for others, (_, offer) in zip(
             range(len(hard), 0, -1), hard, strict=True
         ):  # Offers with low bounds are finished quickly and leave steps for the others.
-            if left <= haste * others:
+            if left <= quick_steps * others:
                 break
             views = np.concatenate([self._own_view(offer, mine), self._views_of(hopes[offer])])
             again = self._tried(offer, mine, views, int(left / others))

@@ -42,11 +42,11 @@ NO_PACKING = Packing(np.inf, ())
 @dataclass(frozen=True, slots=True, eq=False)
 class FillSettings:
     """How rows are filled. ``share`` of what fits is taken at a time (by row or for all rows). ``noise`` changes the
-    worth of items and ``tilt`` the weight of resources, by row."""
+    worth of items and ``weights`` the weight of resources, by row."""
 
     share: float | Floats = 0.5
     noise: Floats | None = None
-    tilt: Floats | None = None
+    weights: Floats | None = None
 
 
 class NodeFiller:
@@ -116,10 +116,18 @@ class NodeFiller:
         number, width = len(offers), len(active)
         counts = np.zeros((number, width), dtype=np.int64) if seed is None else seed.astype(np.int64)
         share = np.broadcast_to(np.asarray(how.share, float), (number,))
-        tilt = None if how.tilt is None else how.tilt[:, self.resources]
+        weights = None if how.weights is None else how.weights[:, self.resources]
         if self.kernel:
             value = worth if how.noise is None else np.broadcast_to(worth * how.noise, (number, width))
-            self.kernel.fill(offers, active, demand.astype(float), value, share=share, tilt=tilt, counts=counts)
+            self.kernel.fill(
+                offers,
+                active,
+                demand.astype(float),
+                value,
+                share=share,
+                weights=weights,
+                counts=counts,
+            )
             return counts
         used = np.zeros((number, len(self.caps)), dtype=np.int64)
         asked = np.zeros((number, len(self.caps)), dtype=bool)
@@ -131,7 +139,15 @@ class NodeFiller:
             self._count_seed(seed, active, left, used=used, asked=asked)
         value = np.broadcast_to(worth if how.noise is None else worth * how.noise, (number, width))
         self._take(
-            active, free=free, left=left, counts=counts, used=used, asked=asked, value=value, share=share, tilt=tilt
+            active,
+            free=free,
+            left=left,
+            counts=counts,
+            used=used,
+            asked=asked,
+            value=value,
+            share=share,
+            weights=weights,
         )
         return counts
 
@@ -156,7 +172,7 @@ class NodeFiller:
         asked: Marks,
         value: Floats,
         share: Floats,
-        tilt: Floats | None,
+        weights: Floats | None,
     ) -> None:
         need, by_resource, inverse, extra = (
             self.need[active],
@@ -166,7 +182,7 @@ class NodeFiller:
         )
         alive = np.arange(len(free))
         tiny = 1e-3 * free + 1e-6
-        weight_of = tilt
+        weight_of = weights
         while len(alive):
             whole = len(alive) == len(free)
             here, there = (free, left) if whole else (free[alive], left[alive])

@@ -32,18 +32,18 @@ class GreedyAttempts:
     limit: Floats
     share: Floats
     noise: Floats
-    tilt: Floats
+    weight_noise: Floats
 
     @classmethod
     def drawn(cls, number: int, value: float, cheapest: float, context: SearchContext) -> "GreedyAttempts":
         """Return attempts for every useful node size, by the total worth; the first few are not random."""
-        dice = context.rng
+        rng = context.rng
         sizes = np.exp(np.linspace(np.log(max(value * 1.7, cheapest)), np.log(max(value / 12, cheapest)), number))
         return cls(
             limit=np.maximum(sizes, cheapest),
-            share=dice.choice(np.array([1.0, 1.0, 0.5, 0.34]), number),
-            noise=np.where(np.arange(number) % 2, dice.choice(np.array([0.1, 0.25, 0.5]), number), 0.0),
-            tilt=np.where(np.arange(number) % 3 == 2, 0.5, 0.0),
+            share=rng.choice(np.array([1.0, 1.0, 0.5, 0.34]), number),
+            noise=np.where(np.arange(number) % 2, rng.choice(np.array([0.1, 0.25, 0.5]), number), 0.0),
+            weight_noise=np.where(np.arange(number) % 3 == 2, 0.5, 0.0),
         )
 
 
@@ -64,7 +64,7 @@ def pack_best_of_attempts(
     rows = [np.flatnonzero(_offers(problem, demand, limit)) for limit in attempts.limit]
     owner, offers = _joined(rows)
     noise = np.exp(attempts.noise[:, None] * context.rng.standard_normal((len(rows), len(active))))
-    tilt = np.exp(attempts.tilt[:, None] * context.rng.standard_normal((len(rows), problem.need.shape[1])))
+    weights = np.exp(attempts.weight_noise[:, None] * context.rng.standard_normal((len(rows), problem.need.shape[1])))
     value = worth[active]
     left = np.tile(demand[active].astype(float), (len(rows), 1))
     price, made = np.zeros(len(rows)), [[] for _ in rows]  # type: tuple[Floats, list[list[NodePattern]]]
@@ -72,7 +72,7 @@ def pack_best_of_attempts(
     while alive.any():
         mine = np.flatnonzero(alive[owner])
         whose = owner[mine]
-        way = FillSettings(attempts.share[whose], noise[whose], tilt[whose])
+        way = FillSettings(attempts.share[whose], noise[whose], weights[whose])
         counts = context.filler.fill(offers[mine], active, left[whose], value, way=way)
         context.meter.spend(filling_steps(counts.size))
         chosen = _choose(problem.price[offers[mine]], counts, value, left, whose)

@@ -201,7 +201,7 @@ def _tail(
                 worth, rates = floor_worth(problem, smaller.worth), average_rates(smaller)
     limit = max(value * 1.6, float(problem.price.min())) if best.patterns else np.inf
     for number in range(max(tries, 1)):
-        noise, tilt = (0.0, 0.0) if number == 0 else (0.15, 0.0 if number == 1 else 0.5)
+        noise, weight_noise = (0.0, 0.0) if number == 0 else (0.15, 0.0 if number == 1 else 0.5)
         share = (1.0, 0.5, 0.34)[number % 3]
         made = pack_greedily(
             problem,
@@ -210,7 +210,7 @@ def _tail(
             context,
             share=share,
             noise=noise,
-            tilt=tilt,
+            weight_noise=weight_noise,
             limit=limit,
             under=best.price,
             rates=rates,
@@ -247,7 +247,7 @@ def pack_greedily(
     *,
     share: float = 0.5,
     noise: float = 0.0,
-    tilt: float = 0.0,
+    weight_noise: float = 0.0,
     limit: float = np.inf,
     under: float = np.inf,
     many: float = 0.0,
@@ -268,7 +268,7 @@ def pack_greedily(
         active = np.flatnonzero(left > 0)
         anew = not len(favourites) or rounds > FAVOURED_FOR
         offers = _shortlist(problem, left, everything, rates, float(worth @ left)) if anew else favourites
-        changes = context.vary(len(offers), len(active), problem.need.shape[1], noise=noise, tilt=tilt)
+        changes = context.vary(len(offers), len(active), problem.need.shape[1], noise=noise, weight_noise=weight_noise)
         counts = context.filler.fill(offers, active, left[active], worth[active], way=FillSettings(share, *changes))
         context.meter.spend(filling_steps(counts.size))
         ratio = (counts @ worth[active]) / problem.price[offers]

@@ -47,7 +47,7 @@ def ruin_and_recreate(
         return _ruin_and_recreate_in_numpy(problem, packing, worth, context, share=share, good_enough=good_enough)
     value = floor_worth(problem, worth)
     plan, total, best, idle = _nodes(problem, packing, value, context), packing.price, packing.price, 0
-    lure = value * scarcity_factors(problem, plan.offer[: plan.number], np.ones(plan.number))
+    fill_worth = value * scarcity_factors(problem, plan.offer[: plan.number], np.ones(plan.number))
     found, slack, began = plan, warmth * total / max(plan.number, 1), context.meter.share
     while (
         plan.number > 1
@@ -56,7 +56,7 @@ def ruin_and_recreate(
         and (warmth or idle < patience * plan.number)
     ):
         cooled = min((context.meter.share - began) / max(share - began, 1e-9), 1.0)
-        saved, cells = context.filler.kernel.repack(plan, value, lure, TURNS, slack * (1 - cooled))
+        saved, cells = context.filler.kernel.repack(plan, value, fill_worth, TURNS, slack * (1 - cooled))
         context.meter.spend(0.05 + STEPS_A_CELL * cells)
         total -= saved
         if total < best - 1e-9:
@@ -79,8 +79,8 @@ def _nodes(problem: PackingProblem, packing: Packing, value: Floats, context: Se
         offer[number : number + one.times] = one.offer
         counts[number : number + one.times, one.items] = one.counts
         number += one.times
-    dice = context.rng.integers(1, 2**63, 1, np.uint64)
-    return KernelNodes(number, offer, counts, problem.price[offer] - counts @ value, dice)
+    random_state = context.rng.integers(1, 2**63, 1, np.uint64)
+    return KernelNodes(number, offer, counts, problem.price[offer] - counts @ value, random_state)
 
 
 def _ruin_and_recreate_in_numpy(

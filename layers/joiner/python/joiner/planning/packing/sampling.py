@@ -26,24 +26,24 @@ def scarcity_factors(problem: PackingProblem, offers: Whole, nodes: Floats) -> F
 
 
 def sample_contents(
-    filler: NodeFiller, dice: np.random.Generator, offers: Whole, active: Whole, *, mean: Floats, demand: Whole
+    filler: NodeFiller, rng: np.random.Generator, offers: Whole, active: Whole, *, mean: Floats, demand: Whole
 ) -> Whole:
     """Return the mean mix, rounded at random, as far as capacity and caps allow, in random order of items."""
     if filler.kernel:
-        return filler.kernel.seed(offers, active, mean, demand.astype(float), dice.integers(1, 2**63, 1, np.uint64))
+        return filler.kernel.seed(offers, active, mean, demand.astype(float), rng.integers(1, 2**63, 1, np.uint64))
     wanted = np.minimum(
-        np.where(mean > 0, np.floor(mean + dice.random(mean.shape)), 0), np.minimum(demand, filler.most[active])
+        np.where(mean > 0, np.floor(mean + rng.random(mean.shape)), 0), np.minimum(demand, filler.most[active])
     )
     return np.stack(
-        [_as_far_as_fits(filler, dice, offer, active, row) for offer, row in zip(offers, wanted, strict=True)]
+        [_as_far_as_fits(filler, rng, offer, active, row) for offer, row in zip(offers, wanted, strict=True)]
     )
 
 
-def _as_far_as_fits(filler: NodeFiller, dice: np.random.Generator, offer: int, active: Whole, wanted: Floats) -> Whole:
+def _as_far_as_fits(filler: NodeFiller, rng: np.random.Generator, offer: int, active: Whole, wanted: Floats) -> Whole:
     """Return one row of that mix."""
     free, taken = filler.free[offer].copy(), np.zeros(len(wanted), np.int64)
     used, asked = np.zeros((2, len(filler.caps)), np.int64)
-    for at in dice.permutation(np.flatnonzero(wanted)).tolist():
+    for at in rng.permutation(np.flatnonzero(wanted)).tolist():
         item = int(active[at])
         need, counts, asks, still = filler.need[item], filler.counts[:, item], filler.asks[:, item], filler.caps - used
         binding = counts & (asks | (asked > 0))

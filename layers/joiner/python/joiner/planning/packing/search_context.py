@@ -46,13 +46,13 @@ class SearchContext:
         return self.proven.get(demand.tobytes(), 0.0)
 
     def vary(
-        self, rows: int, items: int, resources: int, *, noise: float, tilt: float
+        self, rows: int, items: int, resources: int, *, noise: float, weight_noise: float
     ) -> tuple[Floats | None, Floats | None]:
-        """Return random factors near 1 for the worth of items (``noise``) and the weight of resources (``tilt``), by
-        row; None where nothing varies."""
+        """Return random factors near 1, by row: for the worth of items (``noise``) and the weight of resources
+        (``weight_noise``); None where nothing varies."""
         return (
             np.exp(noise * self.rng.standard_normal((rows, items))) if noise else None,
-            np.exp(tilt * self.rng.standard_normal((rows, resources))) if tilt else None,
+            np.exp(weight_noise * self.rng.standard_normal((rows, resources))) if weight_noise else None,
         )
 
     def relax(self, problem: PackingProblem, demand: Whole, among: Marks | None) -> Relaxation:

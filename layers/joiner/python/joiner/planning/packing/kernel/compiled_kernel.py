@@ -113,13 +113,13 @@ class Kernel:
         worth: Floats,
         *,
         share: Floats,
-        tilt: Floats | None,
+        weights: Floats | None,
         counts: Whole,
     ) -> None:
         """Fill rows in place.
 
         ``counts`` has rows x active items, and contains at first what the rows already hold. ``demand`` and
-        ``worth`` are of the active items, for all rows or by row; ``share`` is by row, ``tilt`` by row and
+        ``worth`` are of the active items, for all rows or by row; ``share`` is by row, ``weights`` by row and
         resource.
         """
         held = [
@@ -129,7 +129,7 @@ class Kernel:
             np.ascontiguousarray(worth),
         ]
         share = np.ascontiguousarray(share)
-        lean = None if tilt is None else np.ascontiguousarray(tilt)
+        lean = None if weights is None else np.ascontiguousarray(weights)
         rows, width = counts.shape
         places = [_address(one) for one in held]
         reals, wholes = self._fixed
@@ -145,7 +145,9 @@ class Kernel:
             *map(ctypes.c_void_p, (_address(counts), reals, wholes)),
         )
 
-    def seed(self, offers: Whole, active: Whole, mean: Floats, demand: Floats, dice: NDArray[np.uint64]) -> Whole:
+    def seed(
+        self, offers: Whole, active: Whole, mean: Floats, demand: Floats, random_state: NDArray[np.uint64]
+    ) -> Whole:
         """Return the initial contents of rows (rows x active items): ``mean`` (the same shape) rounded at random, as
         far as demand, capacity and caps allow. ``mean`` must be 0 for an item that is closed to the row's offer:
         this is not checked again."""
@@ -154,30 +156,30 @@ class Kernel:
         self._seed(
             ctypes.byref(self._laid),
             *map(ctypes.c_longlong, counts.shape),
-            *map(ctypes.c_void_p, map(_address, (*held, dice, counts))),
+            *map(ctypes.c_void_p, map(_address, (*held, random_state, counts))),
             ctypes.c_void_p(self._fixed[1]),
         )
         return counts
 
     def repack(
-        self, plan: "KernelNodes", worth: Floats, lure: Floats, turns: int, slack: float = 0.0
+        self, plan: "KernelNodes", worth: Floats, fill_worth: Floats, turns: int, slack: float = 0.0
     ) -> tuple[float, float]:
         """Empty a few nodes and pack their pods again, ``turns`` times.
 
         A result that is not more expensive is kept, and at random one that is more expensive by less than ``slack``
-        ($/h). ``lure`` is what items are worth while some nodes are filled. Returns the reduction of the price in
+        ($/h). ``fill_worth`` is what items are worth while some nodes are filled. Returns the reduction of the price in
         $/h, and the work in cells of ``fill``.
         """
         nodes, cells = ctypes.c_longlong(plan.number), ctypes.c_double(0.0)
-        worth, lure = np.ascontiguousarray(worth), np.ascontiguousarray(lure)
+        worth, fill_worth = np.ascontiguousarray(worth), np.ascontiguousarray(fill_worth)
         saved = self._repack(
             ctypes.byref(self._laid),
             ctypes.byref(nodes),
             ctypes.c_longlong(len(plan.offer)),
-            *map(ctypes.c_void_p, map(_address, (plan.offer, plan.counts, plan.loss, worth, lure))),
+            *map(ctypes.c_void_p, map(_address, (plan.offer, plan.counts, plan.loss, worth, fill_worth))),
             ctypes.c_longlong(turns),
             ctypes.c_double(slack),
-            ctypes.c_void_p(_address(plan.dice)),
+            ctypes.c_void_p(_address(plan.random_state)),
             *map(ctypes.c_void_p, self._fixed),
             ctypes.byref(cells),
         )
@@ -234,18 +236,20 @@ class NodeSearchResult:
 @dataclass(slots=True)
 class KernelNodes:
     """A plan that is being changed, node by node, with memory for more nodes: the offer, the number of each item, and
-    the price less the worth of the pods. Only the first ``number`` nodes count. ``dice`` is the state of the random
-    generator: one number, never 0."""
+    the price less the worth of the pods. Only the first ``number`` nodes count. ``random_state`` is the state of the
+    random generator: one number, never 0."""
 
     number: int
     offer: Whole
     counts: Whole
     loss: Floats
-    dice: NDArray[np.uint64]
+    random_state: NDArray[np.uint64]
 
     def copy(self) -> "KernelNodes":
         """Return a copy of the current plan."""
-        return KernelNodes(self.number, self.offer.copy(), self.counts.copy(), self.loss.copy(), self.dice.copy())
+        return KernelNodes(
+            self.number, self.offer.copy(), self.counts.copy(), self.loss.copy(), self.random_state.copy()
+        )
 
 
 def _address(array: NDArray[np.generic]) -> int:
