@@ -41,8 +41,8 @@ class NagSuppression:
 
 
 EC2_KINDS: Final = (
-    ""
-    "image|snapshot|fleet|instance|launch-template|network-interface|security-group|spot-instances-request|subnet|volume|key-pair|capacity-reservation|placement-group"
+    "image|snapshot|fleet|instance|launch-template|network-interface|security-group|spot-instances-request|subnet"
+    "|volume|key-pair|capacity-reservation|placement-group"
 )
 
 SUPPRESSIONS: Final = (
@@ -72,13 +72,15 @@ SUPPRESSIONS: Final = (
     ),
     NagSuppression(
         r"AwsSolutions-IAM4\[Policy::arn:<AWS::Partition>:iam::aws:policy/"
-        r"(AmazonEKSWorkerNodePolicy|AmazonEKS_CNI_Policy|AmazonEC2ContainerRegistryPullOnly|AmazonSSMManagedInstanceCore)\]",
+        r"(AmazonEKSWorkerNodePolicy|AmazonEKS_CNI_Policy|AmazonEC2ContainerRegistryPullOnly"
+        r"|AmazonSSMManagedInstanceCore)\]",
         r"[^/]+/Nodes/Role/Resource",
         "What EKS asks of a node's role, kept by AWS as EKS changes. No function of this stack has this role.",
     ),
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::<\w+Function\w+\.Arn>:\*\]",
-        r"[^/]+/((ScaleUp|Retirement|Sweep|Disruption)/States\w*/Machine|Catalogue/AwaitCatalogue|SchedulerRoleForTarget-\w+)/Role/DefaultPolicy/Resource"
+        r"[^/]+/((ScaleUp|Retirement|Sweep|Disruption)/States\w*/Machine|Catalogue/AwaitCatalogue"
+        r"|SchedulerRoleForTarget-\w+)/Role/DefaultPolicy/Resource"
         r"|[^/]+/SchedulerRoleForTarget-\w+/DefaultPolicy/Resource",
         "The versions of one function: an execution that began before an upgrade calls the version with which it "
         "began.",
@@ -131,7 +133,8 @@ SUPPRESSIONS: Final = (
         "Public parameters of AWS with the ids of images; node classes name them.",
     ),
     NagSuppression(
-        r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:states:[\w<>:-]*:[\w<>:-]*:execution:joiner-(retire|scale-up|disrupt)-[\w-]+:\*\]",
+        r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:states:[\w<>:-]*:[\w<>:-]*:execution:"
+        r"joiner-(retire|scale-up|disrupt)-[\w-]+:\*\]",
         r"[^/]+/Sweep/SurveyInstances/Role/DefaultPolicy/Resource",
         "Executions of this cluster's own machines, whose names hold the time of their start.",
     ),

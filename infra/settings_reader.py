@@ -241,7 +241,8 @@ class _Reader:
             match rule:
                 case TextPattern(pattern, remedy) if not re.fullmatch(pattern, str(value), re.ASCII):
                     self.wrong(where, value, remedy)
-                case NumberRange(low, high) if not low <= float(value) <= high:  # type: ignore[arg-type]  # a NumberRange annotates numbers only
+                # a NumberRange annotates numbers only
+                case NumberRange(low, high) if not low <= float(value) <= high:  # type: ignore[arg-type]
                     self.wrong(where, value, _rules_in_words((rule,))[0])
                 case OneOf(values) if value not in values:
                     self.wrong(where, value, _rules_in_words((rule,))[0])

@@ -24,7 +24,8 @@ if sys.version_info < LEAST:
     )
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from joiner_local.tooling import command_progress, toolchains  # noqa: E402 - found by the line above, after the check of the version
+# imported after the check of the version, from the folder that the line above adds
+from joiner_local.tooling import command_progress, toolchains  # noqa: E402
 
 
 def say(line: str) -> None:

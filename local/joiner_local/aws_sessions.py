@@ -11,7 +11,8 @@ import botocore.session
 from joiner_local.aws.local_aws import REGION
 
 
-def aws_session(key: str = "local", secret: str = "local", token: str | None = None) -> boto3.Session:  # noqa: S107 - opens nothing
+# the default secret is that of the local AWS
+def aws_session(key: str = "local", secret: str = "local", token: str | None = None) -> boto3.Session:  # noqa: S107
     """Return a session in the local AWS's region.
 
     >>> aws_session("test", "test").region_name

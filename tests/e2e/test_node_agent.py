@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,7 @@ def test_a_node_with_wrong_user_data_does_not_register_and_the_agent_reports_why
     launched = {why: nodes.launch(user_data=user_data)[0] for why, user_data in wrong.items()}
 
     for why, identity in launched.items():
-        until(lambda identity=identity: nodes.why(identity), what=f"a verdict on {identity}", limit=90)  # type: ignore[misc] # mypy sees no type for the default
+        until(partial(nodes.why, identity), what=f"a verdict on {identity}", limit=90)
         assert why in nodes.why(identity)
         assert nodes.of(identity) is None
 

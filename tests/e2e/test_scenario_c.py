@@ -32,7 +32,8 @@ def earlier(deployed: Actor) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def inflated(deployed: Actor, earlier: list[dict[str, Any]]) -> Iterator[Actor]:  # noqa: ARG001  the cluster is empty first
+# `earlier` runs first: it needs the empty cluster
+def inflated(deployed: Actor, earlier: list[dict[str, Any]]) -> Iterator[Actor]:  # noqa: ARG001
     """Scenario c with `inflate` at 1, then at 17; the tests only read."""
     deployed.apply("c-template.yaml")
     deployed.create(deployment("inflate", replicas=0))
@@ -60,7 +61,8 @@ def launched(actor: Actor) -> list[Any]:
 
 def test_instances_are_on_demand_amd64_of_a_c_m_or_r_type_newer_than_generation_2(inflated: Actor) -> None:
     for instance in launched(inflated):
-        category, generation = re.match(r"([a-z]+?)(\d+)", instance["InstanceType"]).groups()  # type: ignore[union-attr]  # every type has both
+        found = re.match(r"([a-z]+?)(\d+)", instance["InstanceType"])
+        category, generation = found.groups()  # type: ignore[union-attr]  # every type has both
         assert category in ("c", "m", "r"), instance["InstanceType"]
         assert int(generation) > 2
         assert instance["Architecture"] == "x86_64"

@@ -116,7 +116,12 @@ def hear_ctrl_c() -> None:
 def test_ctrl_c_during_the_start_leaves_no_process(root: Path) -> None:
     joiner = Path(sys.executable).parent / "joiner"
     command: list[str | Path] = [joiner, "local", "up", "--no-deploy", "--root", root]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c) as starting:  # noqa: PLW1509  one call, no lock
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_ctrl_c,  # noqa: PLW1509 - one call, no lock
+    ) as starting:
         while (record := StackRecord.read(root)) is None or not record.steps:
             assert starting.poll() is None
             time.sleep(0.02)

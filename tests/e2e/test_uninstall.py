@@ -268,7 +268,8 @@ def test_a_new_deployment_manages_the_nodes_again_and_uninstall_drain_removes_th
     assert account.delete() == "DELETE_COMPLETE"
 
 
-def test_after_the_last_node_nothing_of_the_deployment_is_left(account: StackOwner, running: Actor) -> None:  # noqa: ARG001  what it left
+@pytest.mark.usefixtures("running")
+def test_after_the_last_node_nothing_of_the_deployment_is_left(account: StackOwner) -> None:
     assert account.profiles() == {}
     assert not account.has_role(OWN_ROLE)
     assert account.has_role(GIVEN_ROLE)

@@ -1,5 +1,6 @@
 """The settings file of a cluster: its possible content, and how mistakes are reported."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,13 @@ from infra.settings import (
 )
 from infra.settings_reader import SettingsError
 
+Refusal = Callable[[str], str]
+
 
 @pytest.fixture
-def refusal(tmp_path: Path):  # type: ignore[no-untyped-def]  # a function from text to text
+def refusal(tmp_path: Path) -> Refusal:
+    """Return a function from the text of a settings file to the message of its error."""
+
     def refused(text: str) -> str:
         path = tmp_path / "prod.yaml"
         path.write_text(text)
@@ -38,7 +43,7 @@ def test_a_cluster_and_a_region_are_enough(tmp_path: Path) -> None:
     assert load_settings(path) == Settings(cluster="prod", region="eu-west-1")
 
 
-def test_a_doorbell_that_is_no_mapping_is_reported_and_its_fields_are_not_checked(refusal) -> None:  # type: ignore[no-untyped-def]
+def test_a_doorbell_that_is_no_mapping_is_reported_and_its_fields_are_not_checked(refusal: Refusal) -> None:
     assert refusal("cluster: prod\nregion: eu-west-1\ndoorbell: 5").startswith("doorbell is 5: write keys and values")
 
 
@@ -213,7 +218,9 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_reported_with_its_field_its_value_and_the_remedy(refusal, text: str, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_mistake_is_reported_with_its_field_its_value_and_the_remedy(
+    refusal: Refusal, text: str, message: str
+) -> None:
     assert refusal(text).startswith(message)
 
 
@@ -250,7 +257,7 @@ def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
     ]
 
 
-def test_a_node_role_with_too_long_a_name_is_reported_with_other_mistakes(refusal) -> None:  # type: ignore[no-untyped-def]
+def test_a_node_role_with_too_long_a_name_is_reported_with_other_mistakes(refusal: Refusal) -> None:
     messages = refusal(f"cluster: {'c' * 50}\nregion: eu-west-1\nretainData: 5").splitlines()
 
     assert messages[0] == "retainData is 5: write true or false"
@@ -267,7 +274,7 @@ def test_a_node_role_with_too_long_a_name_is_reported_with_other_mistakes(refusa
         ),
     ],
 )
-def test_consequences_of_a_misspelt_key_are_not_reported(refusal, text: str, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_consequences_of_a_misspelt_key_are_not_reported(refusal: Refusal, text: str, message: str) -> None:
     assert refusal(text) == message
 
 
@@ -289,7 +296,7 @@ def test_the_settings_that_come_with_the_repository_can_be_read(
     assert (local_settings.cluster, local_settings.runtime) == ("joiner-demo", RuntimeSettings("host", "host"))
 
 
-def test_commitments_must_fit_into_the_environment_of_a_function(refusal) -> None:  # type: ignore[no-untyped-def]
+def test_commitments_must_fit_into_the_environment_of_a_function(refusal: Refusal) -> None:
     many = ", ".join(f"{{instanceType: m5.{number}xlarge, count: 1}}" for number in range(100))
 
     message = refusal(f"cluster: prod\nregion: eu-west-1\ncommitments: {{reservedInstances: [{many}]}}")

@@ -38,7 +38,11 @@ class RunningAws:
             config = Config(
                 retries={"total_max_attempts": 1}, inject_host_prefix=False, s3={"addressing_style": "path"}
             )
-            self._clients[service] = session.client(service, endpoint_url=self.endpoint, config=config)  # type: ignore[call-overload] # a name known at run time
+            self._clients[service] = session.client(
+                service,  # type: ignore[call-overload]  # a name known at run time
+                endpoint_url=self.endpoint,
+                config=config,
+            )
         return self._clients[service]
 
     def knob(self, name: str, /, **asked: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ the service.
 import json
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def acting(local_aws: RunningAws) -> Callable[..., Act]:
         keys = local_aws.client("sts").assume_role(RoleArn=role, RoleSessionName="session")["Credentials"]
         session = aws_session(keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"])
         config = Config(retries={"total_max_attempts": 1}, inject_host_prefix=False, s3={"addressing_style": "path"})
-        return lambda service: session.client(service, endpoint_url=local_aws.endpoint, config=config)  # type: ignore[call-overload] # a name known at run time
+        return partial(session.client, endpoint_url=local_aws.endpoint, config=config)
 
     return act
 

@@ -69,7 +69,8 @@ def version() -> str:
 
 
 @pytest.fixture(scope="module")
-def aws(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAws]:  # noqa: ARG001  the interpreter is there first
+# `version` is built first
+def aws(version: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningAws]:  # noqa: ARG001
     with started_server(tmp_path_factory.mktemp("aws")) as (running, _):
         yield running
 

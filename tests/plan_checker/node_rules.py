@@ -166,5 +166,6 @@ def host_ports(spec: Json) -> list[tuple[str, int, str]]:
         for port in container.get("ports") or ():
             number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") else None)
             if number:
-                found.add((port.get("hostIP") or "0.0.0.0", number, port.get("protocol") or "TCP"))  # noqa: S104 - all addresses
+                # 0.0.0.0 means all addresses
+                found.add((port.get("hostIP") or "0.0.0.0", number, port.get("protocol") or "TCP"))  # noqa: S104
     return sorted(found)

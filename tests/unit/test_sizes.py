@@ -13,6 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 FOLDERS: Final = ("layers/joiner/python/joiner", "functions", "infra", "local/joiner_local", "cli/joiner_cli", "bench")
 FILES = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))]
 TESTS = sorted((REPOSITORY / "tests").rglob("*.py"))
+LENGTH_OF_LINE: Final = 120
 LINES_OF_FILE: Final = 400
 LINES_OF_FUNCTION: Final = 40
 PARAMETERS: Final = 10
@@ -53,6 +54,18 @@ def lengths() -> dict[str, int]:
         for path in FILES
         for name, lines in functions_in(ast.parse(path.read_text(encoding="utf-8")))
     }
+
+
+def test_no_line_is_longer_than_120_characters() -> None:
+    """The linter leaves out what a comment with its own directives adds to a line."""
+    found = [
+        f"{path.relative_to(REPOSITORY).as_posix()}:{number}"
+        for path in (*FILES, *TESTS)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if len(line) > LENGTH_OF_LINE
+    ]
+
+    assert found == []
 
 
 def test_no_file_is_longer_than_400_lines_without_a_reason() -> None:

@@ -112,7 +112,7 @@ def run_steps(
             result = StepResult(step.name, "skipped", f"needs {', '.join(missing)}")
         else:
             try:
-                result = _run_step(step, actions[step.name], explained, lambda began=began: clock() - began)  # type: ignore[misc]
+                result = _run_step(step, actions[step.name], explained, began, clock)
             except KeyboardInterrupt:
                 interrupted = True
                 result = StepResult(step.name, "failed", "interrupted", seconds=clock() - began)
@@ -125,15 +125,16 @@ def _run_step(
     step: AcceptanceStep,
     action: Callable[[AcceptanceStep], str],
     explained: Callable[[Exception], AcceptanceFailed],
-    took: Callable[[], float],
+    began: float,
+    clock: Callable[[], float],
 ) -> StepResult:
     try:
-        return StepResult(step.name, "shown", action(step), seconds=took())
+        return StepResult(step.name, "shown", action(step), seconds=clock() - began)
     except AcceptanceFailed as failure:
-        return StepResult(step.name, "failed", str(failure), failure.remedy, took())
+        return StepResult(step.name, "failed", str(failure), failure.remedy, clock() - began)
     except Exception as error:
         found = explained(error)
-        return StepResult(step.name, "failed", str(found), found.remedy, took())
+        return StepResult(step.name, "failed", str(found), found.remedy, clock() - began)
 
 
 def wait_for(

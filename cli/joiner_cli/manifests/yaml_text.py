@@ -45,7 +45,8 @@ class NotYaml(ValueError):
 class _Loader(_Base):  # type: ignore[misc]  # the C loader, where there is one, has no types
     """SafeLoader with kubectl's resolution of plain words."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML wants it on the class
+    # PyYAML wants it on the class
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
     yaml_constructors = dict(yaml.SafeLoader.yaml_constructors)  # noqa: RUF012
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:  # noqa: ARG002 - PyYAML's signature

@@ -34,8 +34,9 @@ i{width:52px;font-style:normal;font-size:11px;color:var(--soft);overflow:hidden}
 .bar{flex:1;display:flex;height:24px;border:1px solid var(--line);border-radius:3px;background:#fff}
 .block{position:relative;height:100%;border-right:1px solid #fff;min-width:1px;cursor:default}
 .daemons{background:repeating-linear-gradient(45deg,#cbd5e1 0 4px,#e2e8f0 4px 8px)!important}
-[data-why]:hover::after{content:attr(data-why);position:fixed;left:28px;right:28px;bottom:16px;z-index:9;background:var(--ink);color:#fff;
-padding:10px 14px;border-radius:8px;font-size:13px;white-space:pre-line;max-height:40vh;overflow:hidden}
+[data-why]:hover::after{content:attr(data-why);position:fixed;left:28px;right:28px;bottom:16px;z-index:9;
+background:var(--ink);color:#fff;padding:10px 14px;border-radius:8px;font-size:13px;
+white-space:pre-line;max-height:40vh;overflow:hidden}
 .block:hover{outline:2px solid var(--ink);z-index:2} table{border-collapse:collapse;background:#fff;border:1px solid
 var(--line)} td,th{padding:5px 10px;text-align:left;border-top:1px solid var(--line);vertical-align:top}
 th{font-weight:600;color:var(--soft);border-top:0}.none{color:var(--soft)}

@@ -214,7 +214,8 @@ class Authenticator:
         answer = self._http.request("GET", f"{self.aws}/?{call.query}", headers=headers, timeout=5)
         if answer.status != 200:
             raise TokenRefused(f"STS says {answer.status}: {answer.data[:300].decode(errors='replace')}")
-        output = {element.tag.rpartition("}")[2]: element.text or "" for element in XML.fromstring(answer.data).iter()}  # noqa: S314 - our own STS
+        elements = XML.fromstring(answer.data).iter()  # noqa: S314 - the answer of the local STS
+        output = {element.tag.rpartition("}")[2]: element.text or "" for element in elements}
         return Caller(arn=output["Arn"], account=output["Account"], user_id=output["UserId"])
 
     def _user(self, caller: Caller) -> dict[str, Any]:

@@ -68,7 +68,8 @@ class InstanceReader:
     def client(self, service: str) -> Any:
         session = aws_session()
         config = Config(max_pool_connections=32, retries={"total_max_attempts": 3})
-        return session.client(service, endpoint_url=self.endpoint, config=config)  # type: ignore[call-overload] # any service, by its name
+        # the name of any service
+        return session.client(service, endpoint_url=self.endpoint, config=config)  # type: ignore[call-overload]
 
     @cached_property
     def ec2(self) -> Any:

@@ -250,7 +250,8 @@ class LocalStack:
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of the local AWS."""
-        return self.session().client(service, endpoint_url=self.known.aws)  # type: ignore[call-overload] # any service, by its name
+        # the name of any service
+        return self.session().client(service, endpoint_url=self.known.aws)  # type: ignore[call-overload]
 
     def knob(self, name: str, request: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Call a knob of the local AWS (`POST /_local/NAME`)."""

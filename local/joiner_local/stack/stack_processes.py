@@ -198,7 +198,8 @@ def _started(
         return subprocess.Popen(
             [str(word) for word in command],
             stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, cwd=cwd, env=env,
-            preexec_fn=dies_with_parent(),  # noqa: PLW1509 - two system calls, no lock and no allocation between fork and exec
+            # two system calls, no lock and no allocation between fork and exec
+            preexec_fn=dies_with_parent(),  # noqa: PLW1509
         )  # fmt: skip
 
 

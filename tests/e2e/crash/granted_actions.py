@@ -20,8 +20,10 @@ NEVER_STRUCK: Final[Mapping[str, str]] = {
     r"lambda:invokefunction": "the stops while a state works stand for it",
     r"xray:.*": "Lambda's and Step Functions' own",
     r"s3:listbucket": "no call: with it S3 answers 404 for a document that is not there, not 403",
-    r"ec2:runinstances|ec2:describe(?!instances$|instancestatus$|images$|launchtemplateversions$|securitygroups$|subnets$).*"
-    r"|iam:passrole": ("EC2 asks for it when CreateFleet is called"),
+    r"ec2:runinstances|iam:passrole"
+    r"|ec2:describe(?!instances$|instancestatus$|images$|launchtemplateversions$|securitygroups$|subnets$).*": (
+        "EC2 asks for it when CreateFleet is called"
+    ),
     r"launch_instances ec2:describe(images|instances|securitygroups|subnets)": (
         "EC2 asks for it when CreateFleet is called"
     ),

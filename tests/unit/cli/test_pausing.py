@@ -100,7 +100,8 @@ def test_a_failed_call_to_aws_is_reported_in_one_line_with_a_remedy(
     assert message in answer.err
 
 
-def test_an_invalid_cluster_name_is_reported_before_any_call(nowhere: pytest.MonkeyPatch) -> None:  # noqa: ARG001 - it takes the account away
+# `nowhere` removes the credentials
+def test_an_invalid_cluster_name_is_reported_before_any_call(nowhere: pytest.MonkeyPatch) -> None:  # noqa: ARG001
     answer = joiner("pause", "my cluster")
 
     assert (answer.exit_code, answer.err) == (

@@ -80,7 +80,8 @@ def test_another_pod_of_the_name_is_neither_labelled_nor_deleted() -> None:
 
 def test_a_pod_that_joiner_placed_is_of_the_class_that_it_was_planned_as() -> None:
     spread = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
-    spec = {**POD["spec"], "topologySpreadConstraints": [{**spread, "labelSelector": {"matchLabels": {"app": "web"}}}]}  # type: ignore[dict-item]
+    constraints = [{**spread, "labelSelector": {"matchLabels": {"app": "web"}}}]
+    spec = {**POD["spec"], "topologySpreadConstraints": constraints}  # type: ignore[dict-item]
     planned = Pod.from_kube({**POD, "spec": spec})
     placed = Pod.from_kube({**POD, "metadata": {"name": "web", "labels": {"app": "web", PLACED: "1"}}, "spec": spec})
 

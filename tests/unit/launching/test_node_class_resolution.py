@@ -237,7 +237,8 @@ def test_a_release_is_pinned_by_its_alias() -> None:
     pinned = replace(MODERN, image_terms=(ImageTerm(alias="al2023@v20261104"),))
 
     assert sorted(build_queries(pinned, VERSION, cluster="prod").parameters)[0] == (
-        "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/nvidia/amazon-eks-node-al2023-arm64-nvidia-1.36-v20261104/image_id"
+        "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/nvidia/"
+        "amazon-eks-node-al2023-arm64-nvidia-1.36-v20261104/image_id"
     )
     assert resolved(pinned, parameters=parameters(pinned)).ready
 

@@ -45,7 +45,8 @@ def test_a_batch_waits_while_its_controller_creates_pods() -> None:
     for waited, count in enumerate(created):
         assert so_far.waited == waited
         found = batch(pods(count))
-        assert must_wait(so_far, found, lambda count=count: [1000 - count], TIMES) is (count < 1000)  # type: ignore[misc]
+        left = [1000 - count]
+        assert must_wait(so_far, found, lambda left=left: left, TIMES) is (count < 1000)  # type: ignore[misc]
         so_far = so_far.after_another(1, count)
 
 

@@ -96,7 +96,8 @@ def _become(asked: dict[str, Any], output: int, standard: list[str]) -> None:
     module, *arguments = asked["command"]
     sys.path[:] = [asked["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), *standard]
     sys.argv[:] = [module, *arguments]
-    sys.stdout = io.TextIOWrapper(open(1, "wb", 0, closefd=False), encoding="utf-8", write_through=True)  # noqa: SIM115 - as with -u
+    # unbuffered, as with -u
+    sys.stdout = io.TextIOWrapper(open(1, "wb", 0, closefd=False), encoding="utf-8", write_through=True)  # noqa: SIM115
     sys.stderr = io.TextIOWrapper(open(2, "wb", 0, closefd=False), encoding="utf-8", write_through=True)  # noqa: SIM115
     importlib.invalidate_caches()
     status = 0

@@ -63,7 +63,8 @@ def coerced(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 - one answer a sh
             members: Mapping[str, Shape] = shape.members  # type: ignore[attr-defined] # of a StructureShape
             return {key: coerced(item, members[key]) if key in members else item for key, item in value.items()}
         case "map", dict():
-            return {key: coerced(item, shape.value) for key, item in value.items()}  # type: ignore[attr-defined] # of a MapShape
+            # shape is a MapShape
+            return {key: coerced(item, shape.value) for key, item in value.items()}  # type: ignore[attr-defined]
         case "list", list():
             return [coerced(item, shape.member) for item in value]  # type: ignore[attr-defined] # of a ListShape
         case "integer" | "long", str() | float():
@@ -101,7 +102,8 @@ class DeclaredResource:
         given = self.properties.get(name_property)
         if given is not None:
             return str(given)
-        suffix = "".join(random.choices(string.ascii_letters + string.digits, k=12))  # noqa: S311 - a name, not a secret
+        # the suffix is a name, not a secret
+        suffix = "".join(random.choices(string.ascii_letters + string.digits, k=12))  # noqa: S311
         length = limit - len(suffix) - 2
         stack = self.stack_name[: max(length - len(self.logical_id), length // 2)]
         name = f"{stack}-{self.logical_id[: length - len(stack)]}-{suffix}"

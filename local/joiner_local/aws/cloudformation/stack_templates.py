@@ -59,7 +59,8 @@ class StackTemplate:
     @classmethod
     def parse(cls, text: str) -> "StackTemplate":
         try:
-            body = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, _ShortForms)  # noqa: S506 - a SafeLoader
+            # _ShortForms is a SafeLoader
+            body = json.loads(text) if text.lstrip().startswith("{") else yaml.load(text, _ShortForms)  # noqa: S506
         except (ValueError, yaml.YAMLError) as error:
             raise InvalidTemplate(f"Template format error: {error}") from error
         if not isinstance(body, dict) or not isinstance(body.get("Resources"), dict) or not body["Resources"]:

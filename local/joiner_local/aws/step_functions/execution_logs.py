@@ -43,7 +43,8 @@ class LogDelivery:
         }
         digest = uuid.uuid5(uuid.NAMESPACE_URL, identity.arn).hex[:8]
         stream = f"states/{identity.machine_name}/{event.at:%Y-%m-%d-%H-%M}/{digest}"
-        for destination in configuration.get("destinations", []):  # type: ignore[attr-defined] # a list, by the API's shape
+        # destinations are a list, by the API's shape
+        for destination in configuration.get("destinations", []):  # type: ignore[attr-defined]
             group = destination["cloudWatchLogsLogGroup"]["logGroupArn"].split(":log-group:")[1].removesuffix(":*")
             self.shipper.ship(group, stream, json.dumps(entry))
 

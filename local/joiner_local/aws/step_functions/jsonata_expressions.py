@@ -136,7 +136,8 @@ def _hash(text: str, algorithm: str, *_: Any) -> str:
 
 
 def _random(*seed: Any) -> float:
-    return (random.Random(seed[0]) if seed and seed[0] is not None else random).random()  # noqa: S311 - a random number for a user's machine, no secret
+    # a random number for a user's machine, no secret
+    return (random.Random(seed[0]) if seed and seed[0] is not None else random).random()  # noqa: S311
 
 
 def _uuid(*_: Any) -> str:

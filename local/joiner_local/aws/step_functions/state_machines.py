@@ -110,7 +110,8 @@ class StateMachines:
             known = self._find(arn)
             if "definition" in changes:
                 changes = {**changes, "parsed": parse(str(changes["definition"]), known.type)}
-            changed = replace(known, updated=dt.datetime.now(dt.UTC), revision=str(uuid.uuid4()), **changes)  # type: ignore[arg-type] # names of fields
+            changes = {**changes, "updated": dt.datetime.now(dt.UTC), "revision": str(uuid.uuid4())}
+            changed = replace(known, **changes)  # type: ignore[arg-type]  # names of fields
             self._machines[arn] = changed
             return changed
 

@@ -77,8 +77,10 @@ def is_eks_endpoint(endpoint: str, region: str) -> bool:
 def is_loopback(endpoint: str) -> bool:
     """Return whether the endpoint is a port of this machine.
 
-    >>> is_loopback("https://127.0.0.1:6443"), is_loopback("https://127.0.0.1.example.com"), is_loopback("http://127.0.0.1:6443")
-    (True, False, False)
+    >>> is_loopback("https://127.0.0.1:6443"), is_loopback("http://127.0.0.1:6443")
+    (True, False)
+    >>> is_loopback("https://127.0.0.1.example.com")
+    False
     """
     parts = urlsplit(endpoint)
     try:

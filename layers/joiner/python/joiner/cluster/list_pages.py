@@ -28,7 +28,13 @@ CONDITIONS: Final = ("PodScheduled", "PodResizePending")
 
 PodAnnotations = TypedDict(
     "PodAnnotations",
-    {names.DO_NOT_DISRUPT: Any, names.DO_NOT_EVICT: Any, names.POD_DELETION_COST: Any, names.DRAIN: Any, MIRROR: Any},  # type: ignore[misc]  # keys are constants
+    {
+        names.DO_NOT_DISRUPT: Any,  # type: ignore[misc]  # keys are constants
+        names.DO_NOT_EVICT: Any,
+        names.POD_DELETION_COST: Any,
+        names.DRAIN: Any,
+        MIRROR: Any,
+    },
     total=False,
 )
 ListedObject = TypeVar("ListedObject")

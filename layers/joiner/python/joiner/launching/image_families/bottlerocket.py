@@ -54,9 +54,10 @@ class Bottlerocket:
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
         """Return the SSM parameters of the family's images."""
+        number = release.removeprefix("v")
         return tuple(
             ImageParameter.of(
-                f"/aws/service/bottlerocket/aws-k8s-{version}{suffix}/{architecture}/{release.removeprefix('v')}/image_id",
+                f"/aws/service/bottlerocket/aws-k8s-{version}{suffix}/{architecture}/{number}/image_id",
                 arch,
                 variant,
             )

@@ -119,15 +119,7 @@ class NodeFiller:
         weights = None if how.weights is None else how.weights[:, self.resources]
         if self.kernel:
             value = worth if how.noise is None else np.broadcast_to(worth * how.noise, (number, width))
-            self.kernel.fill(
-                offers,
-                active,
-                demand.astype(float),
-                value,
-                share=share,
-                weights=weights,
-                counts=counts,
-            )
+            self.kernel.fill(offers, active, demand.astype(float), value, share=share, weights=weights, counts=counts)
             return counts
         used = np.zeros((number, len(self.caps)), dtype=np.int64)
         asked = np.zeros((number, len(self.caps)), dtype=bool)

@@ -150,7 +150,8 @@ def _domains(
     known: dict[tuple[str | None, ...], int] = {}
     found: list[Whole] = [np.zeros(0, np.int64)]
     for pool_offers, variant in sections:
-        code, values = np.zeros(len(pool_offers.launchable), np.int64), [()]  # type: tuple[Whole, list[tuple[str | None, ...]]]
+        code: Whole = np.zeros(len(pool_offers.launchable), np.int64)
+        values: list[tuple[str | None, ...]] = [()]
         for key in keys:
             own = variant.labels.get(key)
             more, names = (
