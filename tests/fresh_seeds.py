@@ -18,7 +18,7 @@ WORKERS: Final = "2"
 def law_files() -> list[Path]:
     """Return the files of tests that have laws.
 
-    >>> [path.name for path in law_files() if "hopeless" in path.name]
+    >>> [path.name for path in law_files() if "unplaceable" in path.name]
     ['test_laws_of_unplaceable_pods.py']
     """
     return [path for path in sorted(TESTS.rglob("test_*.py")) if "from hypothesis" in path.read_text(encoding="utf-8")]

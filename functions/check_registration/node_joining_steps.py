@@ -43,7 +43,7 @@ class ClaimProgress:
     outcome: str = ""
     """Why its launch counts as a success or a failure since this check (`joiner.pools.registration_health`)."""
     trouble: str = ""
-    """The reason of a condition, if the claim probably waits in vain; `message` is then the cause."""
+    """The reason of a condition, if the claim's node will probably not join; `message` is then the cause."""
     settling: bool = False
     """The node has its pods. It only waits until the scheduler has read their bindings, or other nodes have theirs."""
 

@@ -124,8 +124,8 @@ def refusal_reason(cluster: str, region: str, running: Sequence[RunningInstance]
     way_out = f"aws ssm put-parameter --name {pause_parameter(cluster)} --value {KEEPING} --overwrite --region {region}"
     return (
         f"{len(running)} instances of Joiner run: {', '.join(named)}. Deleting the stack would leave their "
-        f"nodes without anybody who "
-        f"retires them. Nothing was removed. {remedy}. If that command cannot run: {way_out}"
+        f"nodes without a program that retires them. Nothing was removed. {remedy}. "
+        f"If that command cannot run: {way_out}"
     )
 
 

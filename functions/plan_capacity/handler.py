@@ -23,7 +23,7 @@ from joiner.lifecycle.buffer_planning import BUFFER_KEYS
 from joiner.lifecycle.planning_back_off import back_off_after_plan, find_pools_short_of_nodes
 from joiner.planning import Ceilings, Plan, Planner, PlanPolicies, PlanTolerances, Snapshot
 from joiner.planning.inputs.claim_pools import with_claim_pools
-from joiner.planning.output.unplanned_classes import find_hopeless_classes, find_moving_classes
+from joiner.planning.output.unplanned_classes import find_moving_classes, find_unplaceable_classes
 from joiner.planning.plan_policies import DEFAULT_POLICIES, DEFAULT_TOLERANCES
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.decision_summaries import summarize_plan
@@ -95,8 +95,8 @@ class CapacityPlanning:
         short = find_pools_short_of_nodes(
             asked, (pool.key for pool in world.pools), Counter(node.pool for node in made.nodes)
         )
-        hopeless = find_hopeless_classes(made, world) | find_moving_classes(made, world) | short | set(BUFFER_KEYS)
-        after = back_off_after_plan(asked, hopeless, before, at)
+        settled = find_unplaceable_classes(made, world) | find_moving_classes(made, world) | short | set(BUFFER_KEYS)
+        after = back_off_after_plan(asked, settled, before, at)
         if after != before:
             self._answers.put(after, at)
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.plan_checker.amounts import NOTHING, Json, Lists, Spot, amounts, asks, key, namespace_of
 from tests.plan_checker.node_rules import HOST, label, likes, selects, tolerated
 from tests.plan_checker.offers import offers_of
-from tests.plan_checker.volume_rules import check_claim, claims_of
+from tests.plan_checker.volume_rules import check_volume_claim, volume_claims_of
 
 Everyone = Sequence[tuple[Json, Spot]]
 
@@ -209,7 +209,7 @@ def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: P
         allocatable = amounts(scene.catalogue[labels["node.kubernetes.io/instance-type"]]["allocatable"])
         own = own and all(amount <= allocatable.get(name, NOTHING) for name, amount in asks(pod).items())
         if own and not any(
-            check_claim(name, claim, could_be, scene.lists) for name, claim in claims_of(pod, scene.lists)
+            check_volume_claim(name, claim, could_be, scene.lists) for name, claim in volume_claims_of(pod, scene.lists)
         ):
             found.add(here)
     return found

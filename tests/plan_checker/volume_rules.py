@@ -32,9 +32,9 @@ def check_volumes(spots: Sequence[Spot], placed: frozenset[str], lists: Lists) -
         before: dict[str, set[str]] = defaultdict(set)
         for pod in spot.pods:
             planned = key(pod) in placed
-            for name, claim in claims_of(pod, lists):
+            for name, claim in volume_claims_of(pod, lists):
                 if planned:
-                    wrong += [f"{key(pod)}: {why}" for why in check_claim(name, claim, spot, lists)]
+                    wrong += [f"{key(pod)}: {why}" for why in check_volume_claim(name, claim, spot, lists)]
                 if claim is None:
                     continue
                 where = f"{namespace_of(pod)}/{name}"
@@ -85,7 +85,7 @@ def without_one(reach: dict[str, set[str]]) -> list[str]:
     return [claim for claim in sorted(reach) if not finds(claim, set())]
 
 
-def claims_of(pod: Json, lists: Lists) -> list[tuple[str, Json | None]]:
+def volume_claims_of(pod: Json, lists: Lists) -> list[tuple[str, Json | None]]:
     """Return the claims that a pod mounts, including those of its ephemeral volumes, which may not exist yet."""
     found: list[tuple[str, Json | None]] = []
     known = {(namespace_of(one), one["metadata"]["name"]): one for one in lists.get("persistentvolumeclaims") or ()}
@@ -100,7 +100,7 @@ def claims_of(pod: Json, lists: Lists) -> list[tuple[str, Json | None]]:
     return found
 
 
-def check_claim(name: str, claim: Json | None, spot: Spot, lists: Lists) -> list[str]:
+def check_volume_claim(name: str, claim: Json | None, spot: Spot, lists: Lists) -> list[str]:
     if claim is None:
         return [f"its claim {name} does not exist"]
     if claim["metadata"].get("deletionTimestamp") or (claim.get("status") or {}).get("phase") == "Lost":

@@ -202,7 +202,7 @@ class _ManifestReader:
             pods.append(_mark_pending(admission.pod(manifest)))
         lists = {PLURALS[kind]: items for kind, items in self.by_kind.items() if kind in PLURALS}
         lists["pods"] = [*pods, *(pod for one in made if not one.alike for pod in one.manifests())]
-        lists["persistentvolumeclaims"] = self._claims(admission, made)
+        lists["persistentvolumeclaims"] = self._volume_claims(admission, made)
         alike = tuple(one for one in made if one.alike)
         readiness = read_readiness(self.by_kind)
         snapshot = self._snapshot(lists, alike, readiness)
@@ -240,10 +240,10 @@ class _ManifestReader:
                 found.append(one)
         return found
 
-    def _claims(self, admission: AdmissionDefaults, made: Sequence[Replicas]) -> list[Manifest]:
+    def _volume_claims(self, admission: AdmissionDefaults, made: Sequence[Replicas]) -> list[Manifest]:
         given = self.by_kind.get("PersistentVolumeClaim", ())
         names = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in given}
-        new = [claim for one in made for claim in one.claim_manifests()]
+        new = [claim for one in made for claim in one.volume_claim_manifests()]
         more = [one for one in new if (one["metadata"]["namespace"], one["metadata"]["name"]) not in names]
         return [admission.claim(one) for one in (*given, *more)]
 

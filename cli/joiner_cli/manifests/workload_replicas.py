@@ -51,9 +51,9 @@ class Replicas:
             if self.ordinal_labels:
                 own = {key: name if key.endswith("pod-name") else ordinal for key in self.ordinal_labels}
                 metadata["labels"] = {**metadata["labels"], **own}
-            yield {**self.pod, "metadata": metadata, "spec": _with_claims(self.pod["spec"], name, self.claims)}
+            yield {**self.pod, "metadata": metadata, "spec": _with_volume_claims(self.pod["spec"], name, self.claims)}
 
-    def claim_manifests(self) -> Iterator[dict[str, Any]]:
+    def volume_claim_manifests(self) -> Iterator[dict[str, Any]]:
         """Yield the PersistentVolumeClaims of the pods' volumeClaimTemplates."""
         for name in self.names:
             for template, spec in self.claims.items():
@@ -65,7 +65,7 @@ class Replicas:
                 }
 
 
-def _with_claims(spec: Manifest, name: str, claims: Mapping[str, Manifest]) -> Manifest:
+def _with_volume_claims(spec: Manifest, name: str, claims: Mapping[str, Manifest]) -> Manifest:
     if not claims:
         return spec
     mounted = [{"name": one, "persistentVolumeClaim": {"claimName": f"{one}-{name}"}} for one in claims]

@@ -1,5 +1,5 @@
 """EKS access policies in the cluster: groups that the authenticator assigns, bound to ClusterRoles by manifests of
-ours.
+the local stack.
 
 Source: EKS user guide, "Review access policy permissions". On EKS these bindings are inside the API server; here they
 are visible.

@@ -23,7 +23,7 @@ from joiner_local.demo.execution_listing import events, execution
 
 TRANSITION: Final = 25e-6  # $ for each state that a Standard execution enters
 EXPRESS_REQUEST: Final = 1e-6
-EXPRESS_SECOND: Final = 16.67e-6 * 64 / 1024  # an Express execution of ours needs 64 MB, the least there is
+EXPRESS_SECOND: Final = 16.67e-6 * 64 / 1024  # an Express execution of Joiner needs 64 MB, the least there is
 LAMBDA_GB_SECOND: Final = 13.3334e-6
 LAMBDA_REQUEST: Final = 0.2e-6
 LEAST_SECONDS: Final = 60  # an instance is billed by the second, but for a minute at least

@@ -82,7 +82,7 @@ def test_with_instances_the_refusal_names_claims_and_remedies_and_joiner_acts_ag
     assert deployment.refusal() == (
         "5 instances of Joiner run: default-0 (i-0, default), default-1 (i-1, default), default-2 (i-2, "
         "default), and 2 more. Deleting the "
-        "stack would leave their nodes without anybody who retires them. Nothing was removed. Run joiner "
+        "stack would leave their nodes without a program that retires them. Nothing was removed. Run joiner "
         "uninstall --cluster prod --region "
         "eu-west-1 --nodes drain (drains and terminates them) or joiner uninstall --cluster prod --region "
         "eu-west-1 --nodes keep (they run "

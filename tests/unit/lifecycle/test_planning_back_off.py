@@ -190,9 +190,9 @@ def test_a_launch_that_is_refused_again_and_again_is_tried_less_and_less_though_
 
 def test_a_class_that_a_plan_helps_may_ask_at_once_whatever_becomes_of_the_plan() -> None:
     question = asked(waiting("web"))
-    hopeless = back_off_after_plan(question, set(question), {}, at=0)
+    unplaceable = back_off_after_plan(question, set(question), {}, at=0)
 
-    assert find_classes_to_plan(question, back_off_after_plan(question, (), hopeless, at=10), at=11) == set(question)
+    assert find_classes_to_plan(question, back_off_after_plan(question, (), unplaceable, at=10), at=11) == set(question)
 
 
 def test_pods_that_are_gone_are_forgotten() -> None:

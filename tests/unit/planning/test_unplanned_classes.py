@@ -4,7 +4,7 @@ from typing import Any
 
 from joiner.cluster import Pod
 from joiner.planning import ExistingNode, PendingPod, Plan, Reason, Snapshot
-from joiner.planning.output.unplanned_classes import find_hopeless_classes, find_moving_classes
+from joiner.planning.output.unplanned_classes import find_moving_classes, find_unplaceable_classes
 from joiner.planning.plan import TEMPORARY
 
 NO_TYPE = Reason("default", "no instance type has enough resources")
@@ -32,14 +32,14 @@ def test_a_class_that_stays_pending_is_hopeless_unless_the_reason_passes_by_itse
     world = Snapshot(pods=(small, large, planned))
     plan = Plan(pending=(pending("small", NO_TYPE, NOT_TRIED), pending("large", NO_TYPE)))
 
-    assert find_hopeless_classes(plan, world) == {large.class_key}
+    assert find_unplaceable_classes(plan, world) == {large.class_key}
 
 
 def test_one_passing_reason_keeps_the_whole_class_in_the_next_plan() -> None:
     world = Snapshot(pods=(pod("a", "1"), pod("b", "1")))
     plan = Plan(pending=(pending("a", NO_TYPE), pending("b", NOT_TRIED)))
 
-    assert find_hopeless_classes(plan, world) == set()
+    assert find_unplaceable_classes(plan, world) == set()
 
 
 def test_a_class_whose_pods_all_leave_nodes_and_fit_on_others_needs_no_other_plan() -> None:

@@ -15,7 +15,7 @@ CHECKS: Mapping[str, ManifestCheck] = {
     "v1/Pod": pod_validation.check_pod,
     "v1/Node": node_validation.check_node,
     "v1/PersistentVolume": volume_validation.check_volume,
-    "v1/PersistentVolumeClaim": volume_validation.check_claim,
+    "v1/PersistentVolumeClaim": volume_validation.check_volume_claim,
     "v1/ReplicationController": workload_validation.check_replication_controller,
     "v1/LimitRange": node_validation.check_limit_range,
     "v1/PodTemplate": workload_validation.check_pod_template,

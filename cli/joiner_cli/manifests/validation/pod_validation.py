@@ -20,7 +20,7 @@ from joiner_cli.manifests.validation.metadata_validation import (
 )
 from joiner_cli.manifests.validation.node_selector_validation import check_node_term, check_tolerations
 from joiner_cli.manifests.validation.quantity_validation import check_amounts, check_requirements
-from joiner_cli.manifests.validation.volume_validation import check_claim_spec
+from joiner_cli.manifests.validation.volume_validation import check_volume_claim_spec
 
 Manifest = Mapping[str, Any]
 
@@ -281,4 +281,4 @@ def _check_volumes(volumes: Sequence[Manifest], notes: ManifestProblems, path: s
             )
         if "ephemeral" in volume:
             template = volume["ephemeral"].get("volumeClaimTemplate") or {}
-            check_claim_spec(template.get("spec") or {}, notes, f"{where}.ephemeral.volumeClaimTemplate.spec")
+            check_volume_claim_spec(template.get("spec") or {}, notes, f"{where}.ephemeral.volumeClaimTemplate.spec")

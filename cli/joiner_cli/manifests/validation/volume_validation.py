@@ -35,12 +35,12 @@ NOT_SOURCES: Final = frozenset(
 )
 
 
-def check_claim(manifest: Manifest, notes: ManifestProblems) -> None:
+def check_volume_claim(manifest: Manifest, notes: ManifestProblems) -> None:
     """Note mistakes in a PersistentVolumeClaim."""
-    check_claim_spec(manifest.get("spec") or {}, notes, "spec")
+    check_volume_claim_spec(manifest.get("spec") or {}, notes, "spec")
 
 
-def check_claim_spec(spec: Manifest, notes: ManifestProblems, path: str) -> None:
+def check_volume_claim_spec(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     """Note mistakes in the spec of a volume claim."""
     _check_modes(spec, notes, path)
     _check_class(spec, notes, path)

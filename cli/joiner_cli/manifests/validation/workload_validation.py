@@ -19,7 +19,7 @@ from joiner_cli.manifests.validation.metadata_validation import (
     is_subdomain,
 )
 from joiner_cli.manifests.validation.pod_validation import check_pod_spec
-from joiner_cli.manifests.validation.volume_validation import check_claim_spec
+from joiner_cli.manifests.validation.volume_validation import check_volume_claim_spec
 
 Manifest = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def check_stateful_set(manifest: Manifest, notes: ManifestProblems) -> None:
         name = (claim.get("metadata") or {}).get("name") or ""
         if not is_subdomain(name):
             notes.note(f"{where}.metadata.name", name, DNS_SUBDOMAIN)
-        check_claim_spec(claim.get("spec") or {}, notes, f"{where}.spec")
+        check_volume_claim_spec(claim.get("spec") or {}, notes, f"{where}.spec")
 
 
 def check_job(manifest: Manifest, notes: ManifestProblems) -> None:

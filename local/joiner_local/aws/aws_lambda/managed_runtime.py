@@ -38,7 +38,7 @@ print(json.dumps(names))
 
 def managed_packages(python: Path, folder: Path) -> Path:
     """Fill the folder with links. The interpreter reports what it has installed, because it may be another one than
-    ours.
+    this.
     """
     answer = subprocess.run([python, "-c", _LIST, *MANAGED], check=True, capture_output=True, text=True, timeout=60)
     found: dict[str, str] = json.loads(answer.stdout)

@@ -233,12 +233,12 @@ class StackOperation:
         )
 
 
-# Errors of templates and services; anything else is a fault of ours, and its traceback goes to the log.
+# Errors of templates and services; anything else is an error of this program, and its traceback goes to the log.
 _EXPECTED = (ClientError, ParamValidationError, InvalidTemplate, PartlyCreated, CustomResourceFailed)
 
 
 def reason_of(error: BaseException) -> str:
-    """Return the text of a resource's event: the service's message, and for a fault of ours also its class."""
+    """Return the text of a resource's event: the service's message, and for an error of this program also its class."""
     if isinstance(error, ClientError):
         answer = error.response
         return f"{answer['Error'].get('Message')} (Service: {error.operation_name}, {answer['Error'].get('Code')})"

@@ -26,7 +26,7 @@ class AutoscalerDetection:
     def detect(self, now: datetime) -> tuple[OtherAutoscaler, ...]:
         """Return all other autoscalers of the cluster at `now`. Raises KubeError; without a result, callers must not
         act."""
-        return find_other_autoscalers(self._leases(), self._strangers(), now)
+        return find_other_autoscalers(self._leases(), self._foreign_definitions(), now)
 
     def report(self, found: Iterable[OtherAutoscaler], *, at: datetime, instance: str) -> list[str]:
         """Write a Warning event on each NodePool and Provisioner; return what could not be written."""
@@ -47,14 +47,16 @@ class AutoscalerDetection:
         lists = call_all(LEASES, lambda name: self._kube.list(kinds.LEASES, fields=f"metadata.name={name}"), KubeError)
         return [lease for found in lists for lease in found]
 
-    def _strangers(self) -> list[str]:
-        """Return the definitions that are not ours. If all are ours, this takes one request, of their metadata only,
-        because definitions are long."""
-        ours = {
+    def _foreign_definitions(self) -> list[str]:
+        """Return the definitions that Joiner does not manage.
+
+        If it manages all, this takes one request, of their metadata only, because definitions are long.
+        """
+        managed = {
             str(each["metadata"]["name"])
             for each in self._kube.list_metadata(kinds.CUSTOM_RESOURCE_DEFINITIONS, labels=OURS)
         }
-        return [name for name in DEFINITIONS if name not in ours and self._is_there(name)]
+        return [name for name in DEFINITIONS if name not in managed and self._is_there(name)]
 
     def _is_there(self, definition: str) -> bool:
         try:

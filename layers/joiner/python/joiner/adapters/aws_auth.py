@@ -52,7 +52,7 @@ class MappedRoles:
         return cls(text, frozenset(filter(None, annotation.split(","))))
 
     def changes(self) -> dict[str, Any]:
-        """Return the fields of a merge patch; without roles of ours the annotation is removed."""
+        """Return the fields of a merge patch; without roles of Joiner the annotation is removed."""
         annotation = ",".join(sorted(self.ours)) or None
         return {"metadata": {"annotations": {MAPPED_ROLES: annotation}}, "data": {"mapRoles": self.text}}
 

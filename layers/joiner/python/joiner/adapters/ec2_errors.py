@@ -38,7 +38,7 @@ class ResourceNotFound(Ec2Error):
 
 
 class TemplateDiffers(Ec2Error):
-    """A launch template has the name of one of ours and other content. It must not be used."""
+    """A launch template has the name of one of Joiner's and other content. It must not be used."""
 
     def __init__(self, name: str, fields: Sequence[str]) -> None:
         super().__init__(

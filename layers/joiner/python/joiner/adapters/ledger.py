@@ -210,7 +210,7 @@ class Ledger(WaveRecords):
         return found
 
     def pairings(self, instances: Iterable[str]) -> dict[str, Pairing]:
-        """Return the pairings of those of `instances` that are ours, by instance id."""
+        """Return the pairings of those of `instances` that Joiner launched or adopted, by instance id."""
         listed = self._get_each(item_keys.INSTANCE, instances)
         return {pairing.instance: pairing for pairing in self._read(item_keys.INSTANCE, listed, Pairing.of)}
 

@@ -9,7 +9,7 @@ outweighs it with time.
 
 A type and zone without a score (its family is not asked for, EC2 refused, or the answer lacks the zone) counts as the
 mean of the known scores. An unknown score is no good news: with the best one, every other family would be a little
-cheaper than the families that the cluster uses, only because nobody asked. Without any score nothing is expected.
+cheaper than the families that the cluster uses, only because it has no score. Without any score nothing is expected.
 
 EC2 limits how many different requests an account makes in a day, and scores of one or two types are always low. So the
 types of one family are asked for together, for the families of which the cluster had most spot nodes. Source: EC2 user

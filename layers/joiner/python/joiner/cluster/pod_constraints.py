@@ -59,7 +59,7 @@ IDENTITY_LABELS: Final = frozenset(
     }
 )
 """Labels that differ between replicas and revisions, and labels that the pod gets with its binding (PodTopologyLabels,
-since 1.35: those of the node, and ours). They do not make a class, unless the pod's own rules name them.
+since 1.35: those of the node, and Joiner's). They do not make a class, unless the pod's own rules name them.
 """
 
 

@@ -1,6 +1,6 @@
 """The console output of an instance whose node never registered: the lines that are kept, and the cause in them.
 
-A cause is a sentence of ours. It quotes nothing of the output, which may contain secrets of the user data. Images write
+A cause is a fixed sentence. It quotes nothing of the output, which may contain secrets of the user data. Images write
 different things to the console. AL2023 writes the messages of nodeadm (its unit runs it with ``--console``) and the
 output of cloud-init; Bottlerocket writes failed units and the messages of its settings generators. The journal of the
 kubelet is there only if an image forwards it. Windows writes the last three errors of its event log, in which no cause

@@ -108,7 +108,7 @@ class FilledNodes:
         return ""
 
     def opens_later(self, one: FilledNode, now: datetime) -> bool:
-        """Return whether the scheduler would try pods again, in vain, that get their own nodes in the next pass."""
+        """Return whether the scheduler would retry pods that do not fit here, and that the next pass places."""
         if not one.node.has_taint(FILLING) or node_deadlines.may_open_before_others(one.ready_since, now):
             return False
         return self.joining and not one.for_the_scheduler and bool(self.promised)

@@ -27,7 +27,7 @@ CLOSED_FOR_BINDING: Final = timedelta(seconds=10)
 
 CLOSED_FOR_THE_WAVE: Final = timedelta(seconds=5)
 """Maximum time for which a node that has its pods stays closed while planned pods wait for other nodes that join now.
-A node that opens makes the scheduler try each of them again, in vain, which takes longer than to bind them.
+A node that opens makes the scheduler retry each of them without success, which takes longer than to bind them.
 """
 
 CLOSED_TO_OTHER_PODS: Final = timedelta(seconds=30)

@@ -150,17 +150,17 @@ def keys_of_unlaunched_nodes(nodes: Iterable[tuple[str, Iterable[str]]]) -> set[
 
 
 def back_off_after_plan(
-    asked: Mapping[str, PendingPodClass], hopeless: Collection[str], before: Mapping[str, PlanningBackOff], at: int
+    asked: Mapping[str, PendingPodClass], unplaceable: Collection[str], before: Mapping[str, PlanningBackOff], at: int
 ) -> dict[str, PlanningBackOff]:
-    """Return the back-offs after a plan for all classes that left pods of the classes `hopeless` pending.
+    """Return the back-offs after a plan for all classes that left pods of the classes `unplaceable` pending.
 
     The refusals of other classes stay counted, because their launch may be refused again. Until then they are planned.
     """
-    found = {key: _again(asked[key], before.get(key), at) for key in hopeless if key in asked}
+    found = {key: _again(asked[key], before.get(key), at) for key in unplaceable if key in asked}
     found |= {
         key: replace(before[key], until=min(before[key].until, at))
         for key in asked
-        if key in before and key not in hopeless
+        if key in before and key not in unplaceable
     }
     return _kept(found)
 

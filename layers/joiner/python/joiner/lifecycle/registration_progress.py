@@ -35,7 +35,7 @@ class RegistrationProgress:
 
     `ready` means that the node may be filled and opened now. `failure` is the reason of the condition with which the
     claim is given up; empty if it is not, or was before. `trouble` is the reason of the condition of a claim that still
-    waits, if it probably waits in vain: its message is then the cause with the remedy.
+    waits, if its node will probably not join: its message is then the cause with the remedy.
     """
 
     stage: Stage

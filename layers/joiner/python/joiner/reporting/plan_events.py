@@ -41,8 +41,8 @@ def report_plan(
         for key in node.pods
         if key in pods
     ]
-    hopeless = [report_no_node(pods[pending.pod], pending) for pending in plan.pending if pending.pod in pods]
-    return [*created, *nominated, *hopeless]
+    unplaceable = [report_no_node(pods[pending.pod], pending) for pending in plan.pending if pending.pod in pods]
+    return [*created, *nominated, *unplaceable]
 
 
 def report_mistakes(

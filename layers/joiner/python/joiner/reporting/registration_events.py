@@ -28,7 +28,7 @@ def report_missing_taint(claim: NodeClaim, node: Node) -> Event:
 
 
 def report_trouble(claim: NodeClaim, trouble: str, cause: str) -> Event:
-    """Return the event of a claim whose node probably waits in vain; `trouble` is the reason of its condition."""
+    """Return the event of a claim whose node will probably not join; `trouble` is the reason of its condition."""
     return Event(Subject.claim(claim), trouble, "Register", cause, "Warning")
 
 

@@ -4,7 +4,7 @@ from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.plan import Plan
 
 
-def find_hopeless_classes(plan: Plan, snapshot: Snapshot) -> set[str]:
+def find_unplaceable_classes(plan: Plan, snapshot: Snapshot) -> set[str]:
     """Return the keys of the classes that stay pending for reasons that do not pass by themselves."""
     class_of = {pod.key: pod.class_key for pod in snapshot.pods}
     waiting = {class_of[pending.pod] for pending in plan.pending}

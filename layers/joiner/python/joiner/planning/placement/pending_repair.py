@@ -122,7 +122,7 @@ def _place_remaining(
 ) -> bool:
     """Place pending pods group by group, the highest priority first; return whether any was placed.
 
-    Each group has a share of the effort, so that hopeless groups leave some of it to the others.
+    Each group has a share of the effort, so that groups without a place leave some of it to the others.
     """
     found = False
     ordered = sorted(batch, key=lambda one: (-one.constraints.priority, one.index))
