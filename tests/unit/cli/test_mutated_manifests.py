@@ -20,7 +20,7 @@ from tests.unit.cli.mutations import good, mutated
 NUMBER = int(os.environ.get("JOINER_MUTATIONS", "150"))
 FIRST = int(os.environ.get("JOINER_MUTATIONS_FROM", "0"))
 PARTS = 10
-DEADLINE = 0.3
+DEADLINE = 0.05  # seconds: this is no test of how good plans are, and a plan is valid at any deadline
 READING = 5.0  # seconds of CPU for a file of 20 kB, whatever is in it
 # seconds of CPU for all that is not planning: reading, the catalogue. CPU, because a busy machine is no fault of ours
 APART = 1.0
