@@ -272,7 +272,7 @@ def _allow_removing_own_role(settings: Settings, where: AccountRegion) -> list[i
     ]
 
 
-def allow_reading_prices(settings: Settings) -> list[iam.PolicyStatement]:
+def allow_reading_prices(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
     """Allow reading instance types, their offerings and their prices, and, if the settings ask for it, the commitments
     of the account. The price list and the API of savings plans have one region and no resources to name."""
     described = ["InstanceTypeOfferings", "InstanceTypes", "SpotPriceHistory"]
@@ -284,7 +284,23 @@ def allow_reading_prices(settings: Settings) -> list[iam.PolicyStatement]:
     if settings.planning.spot_placement_scores:
         described.append("AvailabilityZones")
         scores.append(_allow(["ec2:GetSpotPlacementScores"], ["*"], _in_region(settings)))
-    return [allow_describing(settings, *described), *scores, *([_allow(elsewhere, ["*"])] if elsewhere else [])]
+    return [
+        allow_describing(settings, *described),
+        *scores,
+        *([_allow(elsewhere, ["*"])] if elsewhere else []),
+        *_allow_decrypting_price_file(settings, where),
+    ]
+
+
+def _allow_decrypting_price_file(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:
+    """Allow what S3 does in the reader's name if the bootstrap bucket has a customer-managed key.
+
+    Source: Amazon S3 user guide, "Using server-side encryption with AWS KMS keys".
+    """
+    if settings.prices.kms_key is None:
+        return []
+    via = {"kms:ViaService": f"s3.{where.region}.amazonaws.com"}
+    return [_allow(["kms:Decrypt"], [settings.prices.kms_key], {"StringEquals": via})]
 
 
 def allow_describing(settings: Settings, *what: str) -> iam.PolicyStatement:

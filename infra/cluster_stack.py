@@ -186,7 +186,7 @@ class ClusterStack(Stack):
 
     def _grant_other_functions(self) -> None:
         settings = self.settings
-        self.catalogue.function.grant(*aws_permissions.allow_reading_prices(settings))
+        self.catalogue.function.grant(*aws_permissions.allow_reading_prices(settings, self.account_region))
         awaiting = [self.scale_up.machine.arn, self.disruption.machine.arn]
         wake = iam.PolicyStatement(actions=["states:SendTaskSuccess"], resources=awaiting)
         self.doorbell.function.grant(_allow_starting(self.scale_up.machine, self.sweep.machine), wake)

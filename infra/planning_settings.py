@@ -71,7 +71,7 @@ class PlanningSettings:
     spot_placement_scores: bool = False
     """Whether the refresh of the catalogue asks EC2 for the placement scores of the families of which the cluster had
     most spot nodes. They decide between offers of about the same price, where spot nodes have no history yet. Off,
-    because EC2 limits how many different requests an account makes in a day. Needs `interruptionLostHours`."""
+    because EC2 limits how many different requests an account makes in a day. Needs `interruptionLostHours` above 0."""
     default_topology_spread_constraints: tuple[DefaultSpreadSettings, ...] = ()
     """The default constraints of the cluster's scheduler (`defaultConstraints` of its plugin PodTopologySpread, with
     `defaultingType: List`), for pods without constraints of their own. None: the scheduler that EKS manages has those
@@ -81,6 +81,20 @@ class PlanningSettings:
 
 
 DEFAULT_PLANNING: Final = PlanningSettings()
+
+
+def check_planning(planning: PlanningSettings) -> list[SettingsMistake]:
+    """Return the mistakes of the settings of plans that several values show together."""
+    return [*_check_placement_scores(planning), *check_default_spreads(planning)]
+
+
+def _check_placement_scores(planning: PlanningSettings) -> list[SettingsMistake]:
+    """Placement scores only change how often interruptions are expected, which costs nothing without lost hours."""
+    if not planning.spot_placement_scores or planning.interruption_lost_hours > 0:
+        return []
+    field = "planning.spotPlacementScores"
+    cause = "it has no effect while planning.interruptionLostHours is 0"
+    return [SettingsMistake(field, f"{field} is true: {cause}: write more than 0 there, or leave one of them out")]
 
 
 def check_default_spreads(planning: PlanningSettings) -> list[SettingsMistake]:

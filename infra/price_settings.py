@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+from infra.node_class_settings import KeyArn
 from infra.settings_reader import NumberRange, SettingsMistake, TextPattern
 
 MOST_BYTES: Final = 1_000_000
@@ -34,6 +35,10 @@ class PriceSettings:
     """Days after the publication of the file from which on an alarm asks for a newer one. On-demand prices change
     rarely, but new instance types are not launched on demand until they have a price."""
 
+    kms_key: Annotated[str | None, KeyArn] = None
+    """The customer-managed key of the CDK's bootstrap bucket, which holds the file, if the bucket has one whose policy
+    does not let every role of the account decrypt through S3. None: the bucket has no such key."""
+
     def path(self, settings: Path) -> Path | None:
         """Return the path of the table of a settings file; None without one."""
         return settings.parent / self.file if self.file else None
@@ -42,8 +47,15 @@ class PriceSettings:
 NO_PRICE_FILE: Final = PriceSettings()
 
 
-def check_price_file(path: Path, region: str) -> list[SettingsMistake]:
-    """Return what is wrong with a price table for a region."""
+def check_prices(settings: PriceSettings, path: Path | None, region: str) -> list[SettingsMistake]:
+    """Return what is wrong with the price table of a region at this path, or has no effect without a table."""
+    if path is None:
+        given = {
+            "prices.maximumAgeDays": settings.maximum_age_days != NO_PRICE_FILE.maximum_age_days,
+            "prices.kmsKey": settings.kms_key is not None,
+        }
+        remedy = "has no effect without prices.file: name the file, or leave it out"
+        return [SettingsMistake(name, f"{name} {remedy}") for name, is_given in given.items() if is_given]
     return [SettingsMistake("prices", f"prices.file {path}: {each}") for each in _find_mistakes(path, region)]
 
 

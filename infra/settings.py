@@ -14,8 +14,8 @@ from typing import Annotated, Final, Literal
 
 from infra.commitment_settings import NO_COMMITMENTS, CommitmentSettings, check_commitments
 from infra.node_class_settings import NodeClassSettings
-from infra.planning_settings import DEFAULT_PLANNING, PlanningSettings, check_default_spreads
-from infra.price_settings import NO_PRICE_FILE, PriceSettings, check_price_file
+from infra.planning_settings import DEFAULT_PLANNING, PlanningSettings, check_planning
+from infra.price_settings import NO_PRICE_FILE, PriceSettings, check_prices
 from infra.settings_reader import (
     NotEmpty,
     NumberRange,
@@ -300,10 +300,10 @@ def load_settings(path: Path) -> Settings:
     if "commitments" not in wrong:
         mistakes += check_commitments(settings.commitments)
     price_file = settings.prices.path(path)
-    if price_file and not wrong & {"prices", "region"}:
-        mistakes += check_price_file(price_file, settings.region)
+    if not wrong & {"prices", "region"}:
+        mistakes += check_prices(settings.prices, price_file, settings.region)
     if "planning" not in wrong:
-        mistakes += check_default_spreads(settings.planning)
+        mistakes += check_planning(settings.planning)
     if "sweep" not in wrong:
         mistakes += _check_warm_ups(settings.sweep)
     if "doorbell" not in wrong:

@@ -13,6 +13,7 @@ from infra.settings import Settings, load_settings
 from infra.settings_reader import SettingsError
 from tests.infra.conftest import Synthesis, Synthesise, flat
 
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 TABLE = {"region": "us-iso-east-1", "published": "2026-07-20", "prices": {"m5.large": 0.121}}
 
 
@@ -111,3 +112,35 @@ def test_the_refresh_may_read_this_one_object_and_no_price_list(
     assert alarm["Properties"]["MetricName"] == "PriceTableAgeDays"
     assert (alarm["Properties"]["Threshold"], alarm["Properties"]["EvaluationPeriods"]) == (90, 3)
     assert not [name for name in example.resources("AWS::CloudWatch::Alarm") if "PricesAreOld" in name]
+
+
+def test_the_refresh_may_decrypt_with_the_key_of_the_bootstrap_bucket_through_s3_only(
+    synthesise: Synthesise, example_settings: Settings, tmp_path: Path
+) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text(json.dumps(TABLE))
+
+    def decrypting(key: str | None) -> list[Any]:
+        made = synthesise(replace(example_settings, prices=PriceSettings(str(file), kms_key=key)))
+        policies = made.resources("AWS::IAM::Policy").values()
+        granted = [flat(one) for each in policies for one in each["Properties"]["PolicyDocument"]["Statement"]]
+        return [each for each in granted if "kms:" in str(each["Action"])]
+
+    assert decrypting(None) == []
+    (statement,) = decrypting(KEY)
+    assert (statement["Action"], statement["Resource"]) == ("kms:Decrypt", KEY)
+    assert statement["Condition"] == {"StringEquals": {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}}
+
+
+@pytest.mark.parametrize("setting", ["maximumAgeDays: 30", f"kmsKey: {KEY}"])
+def test_a_setting_that_needs_a_price_file_stops_the_synthesis_without_one(setting: str, tmp_path: Path) -> None:
+    path = tmp_path / "far.yaml"
+    path.write_text(f"cluster: far\nregion: us-iso-east-1\nprices:\n  {setting}\n")
+
+    with pytest.raises(SettingsError) as refusal:
+        load_settings(path)
+    message = f"prices.{setting.partition(':')[0]} has no effect without prices.file: name the file, or leave it out"
+    assert message in str(refusal.value)
+
+    path = write(tmp_path, TABLE, more=f"  {setting}\n")
+    assert load_settings(path).prices.file == str(tmp_path / "prices.json")

@@ -303,3 +303,22 @@ def test_commitments_must_fit_into_the_environment_of_a_function(refusal: Refusa
 
     assert message.startswith("commitments has ")
     assert message.endswith("add up those of the same type and zone, and savings plans of the same family and discount")
+
+
+@pytest.mark.parametrize(("lost_hours", "refused"), [("0", True), ("0.5", False), (None, False)])
+def test_placement_scores_that_would_have_no_effect_stop_the_synthesis(
+    lost_hours: str | None, refused: bool, tmp_path: Path
+) -> None:
+    hours = f"  interruptionLostHours: {lost_hours}\n" if lost_hours else ""
+    path = tmp_path / "prod.yaml"
+    path.write_text(f"cluster: prod\nregion: eu-west-1\nplanning:\n  spotPlacementScores: true\n{hours}")
+
+    if not refused:
+        assert load_settings(path).planning.spot_placement_scores
+        return
+    with pytest.raises(SettingsError) as refusal:
+        load_settings(path)
+    assert (
+        "planning.spotPlacementScores is true: it has no effect while planning.interruptionLostHours is 0: write more "
+        "than 0 there, or leave one of them out"
+    ) in str(refusal.value)
