@@ -44,6 +44,7 @@ PATHS = {
     "Deployment": "/apis/apps/v1/namespaces/default/deployments",
 }
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+LEGACY_CLASS: dict[str, Any] = {"apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate"}
 DRY = "?dryRun=All&fieldValidation=Strict"
 
 pytestmark = pytest.mark.e2e
@@ -169,6 +170,41 @@ def test_a_capacity_buffer_that_cannot_be_planned_is_refused(api: KubeApi, spec:
         tried(api, buffer(**spec))
 
     assert refused.value.status == 422 and remedy in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"httpTokens": "required", "httpPutResponseHopLimit": 2}], ids=["defaulted", "some of the defaults"]
+)
+def test_a_class_with_defaulted_metadata_options_may_get_a_launch_template(
+    api: KubeApi, options: dict[str, Any]
+) -> None:
+    """An earlier version of the definition stored the options in every object."""
+    name, selector = f"crd-test-{time.monotonic_ns():x}", {"a": "b"}
+    path = f"{PATHS['AWSNodeTemplate']}/{name}"
+    spec = {"subnetSelector": selector, "securityGroupSelector": selector, "metadataOptions": options}
+    inline = {"launchTemplate": "mine", "metadataOptions": options}
+    api.create(PATHS["AWSNodeTemplate"], {**LEGACY_CLASS, "metadata": {"name": name}, "spec": spec})
+    try:
+        stored = api.merge(path, {"spec": {"launchTemplate": "mine", "securityGroupSelector": None}})["spec"]
+        assert len(stored["metadataOptions"]) == 4
+        with pytest.raises(ApiError, match="launchTemplate excludes the fields that it decides"):
+            api.merge(path, {"spec": {"metadataOptions": {"httpTokens": "optional"}}})
+    finally:
+        api.delete(path)
+
+    assert len(tried(api, inline_provider(inline))["spec"]["provider"]["metadataOptions"]) == 4
+    other = {**inline, "metadataOptions": {"httpPutResponseHopLimit": 1}}
+    with pytest.raises(ApiError, match="launchTemplate excludes the fields that it decides"):
+        tried(api, inline_provider(other))
+
+
+def inline_provider(provider: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "karpenter.sh/v1alpha5",
+        "kind": "Provisioner",
+        "metadata": {"name": "inline"},
+        "spec": {"provider": provider},
+    }
 
 
 def test_defaults_are_filled_in(api: KubeApi) -> None:

@@ -156,6 +156,39 @@ def test_a_provider_without_selectors_takes_those_of_the_cluster_and_reports_it(
     ]
 
 
+@pytest.mark.parametrize(
+    ("options", "severity"),
+    [
+        ({}, "info"),
+        ({"httpTokens": "required"}, "info"),
+        (
+            {
+                "httpEndpoint": "enabled",
+                "httpProtocolIPv6": "disabled",
+                "httpPutResponseHopLimit": 2,
+                "httpTokens": "required",
+            },
+            "info",
+        ),
+        ({"httpTokens": "optional"}, "error"),
+        ({"httpPutResponseHopLimit": 1}, "error"),
+        ({"httpEndpoint": "enabled", "other": "enabled"}, "error"),
+    ],
+)
+def test_metadata_options_with_the_default_values_do_not_exclude_a_launch_template(
+    options: dict[str, Any], severity: str
+) -> None:
+    """The API server stored them in every object, by the default of an earlier definition."""
+    spec = {"subnetSelector": DISCOVERY, "launchTemplate": "mine", "metadataOptions": options}
+    found = read_manifests([{"kind": "AWSNodeTemplate", "metadata": {"name": "a"}, "spec": spec}])
+
+    problems = [each for each in found.problems if each.field == "spec.metadataOptions"]
+    assert [each.severity for each in problems] == [severity]
+    assert [each.launch_template for each in found.classes] == (["mine"] if severity == "info" else [])
+    if severity == "info":
+        assert "it has no effect beside launchTemplate, which decides it; remove it" in str(problems[0])
+
+
 @pytest.mark.parametrize("selectors", [{}, {"subnetSelector": {}, "securityGroupSelector": {}}])
 def test_a_node_template_needs_both_selectors(selectors: dict[str, Any]) -> None:
     found = read_manifests([{"kind": "AWSNodeTemplate", "metadata": {"name": "a"}, "spec": selectors}])

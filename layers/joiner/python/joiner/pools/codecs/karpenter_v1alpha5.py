@@ -51,6 +51,12 @@ DECIDED_BY_TEMPLATE = (
     "userData",
 )
 """Fields that Karpenter refused beside a launch template."""
+DEFAULT_METADATA_OPTIONS: Mapping[str, object] = {
+    "httpEndpoint": "enabled",
+    "httpProtocolIPv6": "disabled",
+    "httpPutResponseHopLimit": HOP_LIMIT,
+    "httpTokens": "required",
+}
 TEMPLATE_NAME = r"[a-zA-Z0-9().\-/_]{3,128}"
 AMI_ID = re.compile(r"ami-[0-9a-z]+")
 SUBNET_ID = re.compile(r"subnet-[0-9a-z]+")
@@ -215,13 +221,20 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
 
 
 def _note_fields_of_template(spec: ManifestFields) -> None:
-    """Note the fields that exclude a launch template, as Karpenter's webhook did, and one that it makes ineffective."""
+    """Note the fields that exclude a launch template, as Karpenter's webhook did, and those that it makes ineffective.
+
+    Metadata options with the default values are stored in objects that nobody gave any.
+    """
+    options = spec.raw("metadataOptions")
+    by_default = isinstance(options, Mapping) and options.items() <= DEFAULT_METADATA_OPTIONS.items()
     for name in DECIDED_BY_TEMPLATE:
-        if name in spec:
+        if name in spec and not (name == "metadataOptions" and by_default):
             spec.wrong(name, "it and launchTemplate exclude each other; remove one (the template decides it)")
+    remedy = "it has no effect beside launchTemplate, which decides it; remove it"
     if "detailedMonitoring" in spec:
-        remedy = "it has no effect beside launchTemplate, which decides it; remove it"
         spec.notes.note(spec.at("detailedMonitoring"), spec.raw("detailedMonitoring"), remedy, "warning")
+    if by_default:
+        spec.notes.note(spec.at("metadataOptions"), options, remedy, "info")
 
 
 def _note_missing_selector(spec: ManifestFields, name: str, plural: str, *, inline: bool) -> None:
