@@ -6,7 +6,7 @@ kept between two passes except in the API server; a second eviction of the same 
 be read does not delay the other nodes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -35,6 +35,7 @@ from joiner.lifecycle.draining import (
     Drain,
     DrainingPod,
     drain,
+    drain_order,
     pause,
 )
 from joiner.lifecycle.retirement import (
@@ -129,7 +130,10 @@ class PodEviction:
             one.claim for one in draining if one.claim in noted and RetirementReason.LOST in noted[one.claim].reasons
         }
         there = [one for one in draining if one.claim not in lost and one.node]
-        pods = list_pods_on_each(self._kube, {one.node for one in there})
+        pods = {
+            node: _read_pods(found)
+            for node, found in list_pods_on_each(self._kube, {one.node for one in there}).items()
+        }
         mismatches = self._close(
             there
         )  # after pods are listed: pods of a node that takes the name later are not in the list
@@ -138,29 +142,38 @@ class PodEviction:
             one.claim: DrainRound(one.at(RetirementStage.DRAINED, "it has no node")) for one in draining if not one.node
         }
         rounds |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
-        for one in there:
+        for one in sorted(there, key=lambda each: _order(pods[each.node])):
+            known = noted.get(one.claim) or Retirement(one.claim)
             try:
-                mismatch = mismatches[one.claim]
-                if isinstance(mismatch, Exception):
-                    raise mismatch
-                if mismatch:
-                    logger.info(
-                        "its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, reason=mismatch
-                    )
-                    rounds[one.claim] = DrainRound(one.at(RetirementStage.DRAINED, mismatch))
-                    continue
-                found = pods[one.node]
-                if isinstance(found, KubeError):
-                    raise found
-                here = [DrainingPod.from_kube(each) for each in found]
-                known = noted.get(one.claim)
-                rounds[one.claim] = self._drain(one, here, known or Retirement(one.claim), budget, now)
+                rounds[one.claim] = self._round(
+                    one, known, budget, now, mismatch=mismatches[one.claim], pods=pods[one.node]
+                )
             except (KubeError, ValueError) as reason:
                 logger.warning(
                     "a node could not be drained now", node=one.node, nodeclaim=one.claim, reason=str(reason)
                 )
                 rounds[one.claim] = DrainRound(one.at(RetirementStage.DRAINING, str(reason)))
         return rounds
+
+    def _round(
+        self,
+        one: RetiringClaim,
+        noted: Retirement,
+        budget: CallBudget,
+        now: datetime,
+        *,
+        mismatch: str | KubeError | ValueError,
+        pods: Sequence[DrainingPod] | KubeError | ValueError,
+    ) -> DrainRound:
+        """Return the result for one node; raise what kept its node or its pods from being read."""
+        if isinstance(mismatch, Exception):
+            raise mismatch
+        if mismatch:
+            logger.info("its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, reason=mismatch)
+            return DrainRound(one.at(RetirementStage.DRAINED, mismatch))
+        if isinstance(pods, Exception):
+            raise pods
+        return self._drain(one, pods, noted, budget, now)
 
     def _close(self, draining: Sequence[RetiringClaim]) -> dict[str, str | KubeError | ValueError]:
         """Taint nodes again whose taint was removed; otherwise their drain would never end.
@@ -286,6 +299,20 @@ class PodEviction:
             return
         except KubeError as reason:
             logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(reason))
+
+
+def _read_pods(found: Iterable[Mapping[str, Any]] | KubeError) -> Sequence[DrainingPod] | KubeError | ValueError:
+    """Return the pods of a node, or why they cannot be read."""
+    if isinstance(found, KubeError):
+        return found
+    try:
+        return [DrainingPod.from_kube(each) for each in found]
+    except ValueError as invalid:
+        return invalid
+
+
+def _order(pods: Sequence[DrainingPod] | KubeError | ValueError) -> tuple[int, float]:
+    return (0, 0.0) if isinstance(pods, Exception) else drain_order(pods)
 
 
 def _blocker(pod: DrainingPod, reason: KubeError) -> str:

@@ -97,6 +97,11 @@ def pods_on(cluster: SimulatedCluster, node: str) -> list[str]:
     return [each["metadata"]["name"] for each in cluster.kube.all(kinds.PODS) if each["spec"].get("nodeName") == node]
 
 
+def evictions(cluster: SimulatedCluster) -> list[str]:
+    """Return the eviction requests in their order."""
+    return [asked for asked in cluster.kube.asked if asked.endswith("/eviction")]
+
+
 def daemon(node: str) -> dict[str, Any]:
     owner = {"kind": "DaemonSet", "name": "agent", "uid": "ds-1", "controller": True}
     found = running({"name": f"agent-{node}", "ownerReferences": [owner]}, node)

@@ -15,7 +15,16 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, Ret
 from joiner.names import DISRUPTED, TERMINATION_FINALIZER
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.function_loading import load
-from tests.unit.functions.grown_cluster import claims, empty, first, grow, node_of, nothing_is_left_of, pods_on
+from tests.unit.functions.grown_cluster import (
+    claims,
+    empty,
+    evictions,
+    first,
+    grow,
+    node_of,
+    nothing_is_left_of,
+    pods_on,
+)
 from tests.unit.functions.retirement_execution import RetirementExecution, arn, retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 
@@ -25,10 +34,6 @@ Answers = Callable[[], Any]
 @pytest.fixture
 def grown(cluster: SimulatedCluster) -> SimulatedCluster:
     return grow(cluster)
-
-
-def evictions(cluster: SimulatedCluster) -> list[str]:
-    return [asked for asked in cluster.kube.asked if asked.endswith("/eviction")]
 
 
 def failing(cluster: SimulatedCluster, error: KubeError, *options: tuple[str, str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import KubeError, TooManyRequests, Unreachable
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.grown_cluster import first, grow, nothing_is_left_of, pods_on
+from tests.unit.functions.grown_cluster import evictions, first, grow, nothing_is_left_of, pods_on
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 
@@ -37,10 +37,6 @@ def asking(cluster: SimulatedCluster, value: str = "rollout", **spec: Any) -> st
 
 def restarts(cluster: SimulatedCluster) -> list[str]:
     return [asked for asked in cluster.kube.asked if asked.startswith("PATCH") and "/deployments/" in asked]
-
-
-def evictions(cluster: SimulatedCluster) -> list[str]:
-    return [asked for asked in cluster.kube.asked if asked.endswith("/eviction")]
 
 
 def notes(cluster: SimulatedCluster, reason: str) -> list[str]:

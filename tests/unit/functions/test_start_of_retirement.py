@@ -11,6 +11,7 @@ from tests.unit.functions.grown_cluster import (
     add_node,
     claims,
     empty,
+    evictions,
     first,
     grow,
     lease_values,
@@ -186,3 +187,12 @@ def test_beside_karpenter_nothing_begins(grown: SimulatedCluster) -> None:
 
     assert done.left_out == {claim.name: "KarpenterRuns"}
     assert not first(grown).deleting
+
+
+def test_the_node_with_the_largest_pod_is_drained_first(grown: SimulatedCluster) -> None:
+    grown.kube.objects["pods", "default", "web-2"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1800m"}
+    small, large = claims(grown)
+
+    retire(grown, (small.name, "drifted"), (large.name, "drifted"))
+
+    assert [pod for asked in evictions(grown) for pod in ("web-1", "web-2") if pod in asked] == ["web-2", "web-1"]

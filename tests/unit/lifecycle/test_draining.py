@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from joiner.lifecycle.drain_blockers import describe_blocker
-from joiner.lifecycle.draining import Drain, DrainingPod, drain, must_move, pause
+from joiner.lifecycle.draining import Drain, DrainingPod, drain, drain_order, must_move, pause
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -51,6 +51,33 @@ def test_all_others_are_asked_the_unimportant_first() -> None:
     assert names(plan.evict) == ["batch", "web"]
     assert names(plan.waiting) == ["web", "batch"]
     assert not plan.done
+
+
+def test_of_equal_priority_the_larger_pods_are_evicted_first() -> None:
+    def asking(name: str, cpu: str, memory: str, priority: int = 0) -> DrainingPod:
+        requests = {"resources": {"requests": {"cpu": cpu, "memory": memory}}}
+        metadata = {"name": name, "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
+        return DrainingPod.from_kube({"metadata": metadata, "spec": {"containers": [requests], "priority": priority}})
+
+    small, memory, cpu = asking("a", "500m", "1Gi"), asking("b", "500m", "28Gi"), asking("c", "4", "1Gi")
+    low = asking("d", "100m", "64Mi", priority=-1)
+
+    assert names(looked(small, cpu, memory, low).evict) == ["d", "b", "c", "a"]
+
+
+def test_a_pod_whose_requests_cannot_be_read_is_evicted_last() -> None:
+    broken = DrainingPod.from_kube(
+        {"metadata": {"name": "a"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "1 core"}}}]}}
+    )
+
+    assert names(looked(broken, pod("b", size=0.1)).evict) == ["b", "a"]
+
+
+def test_nodes_with_large_pods_are_drained_before_nodes_with_small_ones() -> None:
+    daemons = [pod("logs", owner_kind="DaemonSet", size=9.0), pod("static", owner_kind="Node", size=9.0)]
+    nodes = {"empty": [], "small": [pod("a", size=0.5), *daemons], "large": [pod("b", size=0.2), pod("c", size=4.0)]}
+
+    assert sorted(nodes, key=lambda node: drain_order(nodes[node])) == ["large", "small", "empty"]
 
 
 def test_pods_are_evicted_in_four_tiers_and_each_tier_waits_for_the_end_of_the_one_before() -> None:

@@ -3,9 +3,11 @@
 Source: Karpenter, core `pkg/controllers/node/termination/terminator`, `pkg/utils/pod/scheduling.go`; Kubernetes,
 "API-initiated Eviction". Static pods stay, and so do pods that tolerate the taint of a disrupted node, and pods that
 have ended. All others are evicted through the eviction API, in four tiers: pods, pods of daemon sets, critical pods,
-critical pods of daemon sets. A tier begins when the one before it has ended. A pod may have an annotation against
-disruption, forever or for a time. A deadline overrides all of these: a pod that would still run at the deadline is
-deleted early enough to end by itself, and pods that remain after it are left.
+critical pods of daemon sets. A tier begins when the one before it has ended. In a tier, pods of lower priority are
+evicted first, and of these the larger ones: their replacements then reach the scheduler first, as in first-fit
+decreasing of bin packing, and small pods do not take the room that was planned for large ones. A pod may have an
+annotation against disruption, forever or for a time. A deadline overrides all of these: a pod that would still run at
+the deadline is deleted early enough to end by itself, and pods that remain after it are left.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +20,9 @@ from joiner import names
 from joiner.cluster import InvalidField, Toleration
 from joiner.cluster.list_pages import MIRROR
 from joiner.cluster.pod_constraints import list_volume_claims
+from joiner.cluster.pod_requests import sum_pod_requests
 from joiner.cluster.pods import read_protection
+from joiner.cluster.resources import CPU, MEMORY, MILLICORES
 from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.lifecycle.drain_blockers import PROTECTED
 from joiner.pools.disruption_protection import FOREVER, is_meaningless, protected_until
@@ -36,6 +40,9 @@ AT_LEAST: Final = timedelta(seconds=5)
 then.
 """
 
+MEMORY_OF_A_CPU: Final = 4 * 2**30
+"""Bytes of memory that weigh as much as one CPU in the size of a pod: the ratio of general purpose instance types."""
+
 SOON: Final = 2
 SELDOM: Final = 60
 
@@ -46,7 +53,8 @@ class DrainingPod:
 
     `ends` is the end of its grace period, if it is terminating; `grace` is in seconds. `protection` is its annotation
     against disruption: ``true``, a duration, or empty; `volume_claims` are the names of its PersistentVolumeClaims.
-    `drained_by` is its annotation that asks for a rollout instead of an eviction.
+    `drained_by` is its annotation that asks for a rollout instead of an eviction. `size` is the larger of its CPUs and
+    of its memory in `MEMORY_OF_A_CPU`.
     """
 
     namespace: str
@@ -67,6 +75,7 @@ class DrainingPod:
     owner_name: str = ""
     created: datetime | None = None
     drained_by: str = ""
+    size: float = 0.0
 
     @classmethod
     def from_kube(cls, manifest: Mapping[str, Any]) -> "DrainingPod":
@@ -95,6 +104,7 @@ class DrainingPod:
             owner_name=owner.get("name") or "",
             created=parse_timestamp(metadata.get("creationTimestamp")),
             drained_by=annotations.get(names.DRAIN) or "",
+            size=_size(spec, status),
         )
 
     @property
@@ -116,6 +126,11 @@ class DrainingPod:
     def tier(self) -> int:
         """Return its place in the order of evictions, from 0 to 3: agents and critical pods serve the others."""
         return 2 * self.critical + self.of_daemon
+
+    @property
+    def eviction_order(self) -> tuple[int, float, str]:
+        """Return by what the pods of a tier are ordered."""
+        return self.priority, -self.size, self.key
 
     def protected_until(self, now: datetime) -> datetime | None:
         """Return until when it may not be evicted: FOREVER, or None if it may be evicted at `now`."""
@@ -166,7 +181,7 @@ def drain(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | No
     tier = [pod for pod in asked if pod.tier == first]
     free = [pod for pod in tier if pod.ends is None and not pod.is_protected(now)]
     return Drain(
-        evict=tuple(sorted(free, key=lambda pod: (pod.priority, pod.key))),
+        evict=tuple(sorted(free, key=lambda pod: pod.eviction_order)),
         delete=tuple(found for pod in overdue if deadline is not None and (found := _deletion(pod, now, deadline))),
         waiting=tuple(waiting),
         blockers=tuple(f"pod {pod.key} {PROTECTED}" for pod in tier if pod.ends is None and pod.is_protected(now)),
@@ -195,6 +210,15 @@ def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | Non
     return min(SELDOM if quiet else wanted, until)
 
 
+def drain_order(pods: Iterable[DrainingPod]) -> tuple[int, float]:
+    """Return by what the nodes of a wave are ordered: nodes with large pods are drained first.
+
+    Their replacements reach the scheduler first then, as those of large pods of one node do (`eviction_order`).
+    """
+    leaving = [pod for pod in pods if not pod.stays]
+    return min(((pod.tier, -pod.size) for pod in leaving), default=(0, 0.0))
+
+
 def must_move(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | None) -> int:
     """Return how many pods of a node will soon need another node: those that leave and that a controller replaces.
 
@@ -206,6 +230,14 @@ def must_move(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime 
         and not (pod.stays or pod.of_daemon or (deadline is None and pod.is_protected(now)))
         for pod in pods
     )
+
+
+def _size(spec: Mapping[str, Any], status: Mapping[str, Any]) -> float:
+    try:
+        requests = sum_pod_requests(spec, status)
+    except InvalidField:
+        return 0.0
+    return max(requests.get(CPU, 0) / MILLICORES, requests.get(MEMORY, 0) / MEMORY_OF_A_CPU)
 
 
 def _is_stuck(pod: DrainingPod, now: datetime, after: timedelta) -> bool:
