@@ -93,10 +93,10 @@ class Counter:
 
     # what is counted
 
-    def scale_up(self, replicas: int) -> None:
-        """Scale up, and wait until all pods run and every execution has ended."""
+    def scale_up(self, replicas: int, *, limit: float = 300) -> None:
+        """Scale up, and wait until all pods run, at most `limit` seconds, and every execution has ended."""
         self.deployed.kube.merge(f"{DEPLOYMENTS}/{APP}", {"spec": {"replicas": replicas}})
-        until(lambda: self._running() == replicas, what=f"{replicas} running pods", limit=300)
+        until(lambda: self._running() == replicas, what=f"{replicas} running pods", limit=limit)
         self._rest()
 
     def scale_down(self) -> None:

@@ -106,6 +106,7 @@ agent, the authenticator, the tests and the `joiner` command use botocore and bo
 from dataclasses import dataclass
 
 from joiner_local.aws.call_counts import CallCounts
+from joiner_local.aws.ec2.request_limits import Ec2RequestLimits
 from joiner_local.aws.fault_injection.fault_rules import FaultRules
 from joiner_local.aws.local_aws import LocalAws
 
@@ -116,6 +117,7 @@ class RequestObservers:
 
     counts: CallCounts
     faults: FaultRules
+    limits: Ec2RequestLimits
 
 
 def install_services(aws: LocalAws) -> RequestObservers:
@@ -134,6 +136,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
     from joiner_local.aws.cloudtrail import event_lookup
     from joiner_local.aws.cloudwatch.log_shipping import LogShipper
     from joiner_local.aws.dynamodb import dynamodb_tables
+    from joiner_local.aws.ec2 import request_limits
     from joiner_local.aws.eks import eks_clusters
     from joiner_local.aws.eventbridge import event_rules
     from joiner_local.aws.eventbridge.target_delivery import EventTargets
@@ -148,7 +151,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
 
     model_caches.cache_service_lookups()
     response_writer.replace_response_serializers()
-    counts = call_counts.install(aws)
+    counts, limits = call_counts.install(aws), request_limits.install(aws)
     dynamodb_tables.install(aws)
     queue_locks.install()
     logs = LogShipper()
@@ -170,7 +173,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
     service_limits.install()  # the last patch: its checks precede everything else that a method does
     faults = fault_knobs.install(aws, machines)
     iam_middleware.install(aws, machines)
-    return RequestObservers(counts, faults)
+    return RequestObservers(counts, faults, limits)
 
 
 def _install_ec2(aws: LocalAws) -> None:

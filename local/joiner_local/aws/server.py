@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from joiner_local.aws.ec2.request_limits import Ec2RequestLimiter
 from joiner_local.aws.fault_injection.aws_request_faults import AwsRequestFaults
 from joiner_local.aws.iam.iam_middleware import IamMiddleware
 from joiner_local.aws.installation import RequestObservers, install_services
@@ -74,7 +75,8 @@ class LocalAwsApplication:
         self.observers.counts.note(environ)
         service = self.aws.services.get(_signed_for(environ))
         checked = IamMiddleware(RegionCheck(service or self.moto))
-        return AwsRequestFaults(checked, self.observers.faults)(environ, start_response)
+        limited = Ec2RequestLimiter(checked, self.observers.limits)
+        return AwsRequestFaults(limited, self.observers.faults)(environ, start_response)
 
     def _own(
         self, aws: LocalAws, name: str, environ: "WSGIEnvironment", start_response: "StartResponse"

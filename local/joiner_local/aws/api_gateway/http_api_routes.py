@@ -110,14 +110,15 @@ class TokenBucket:
     def __post_init__(self) -> None:
         self._tokens, self._at = self.burst, self.clock()
 
-    def take(self) -> bool:
+    def take(self, tokens: float = 1) -> bool:
+        """Take so many tokens; return False, and take none, if there are fewer."""
         with self._lock:
             now = self.clock()
             self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
             self._at = now
-            if self._tokens < 1:
+            if self._tokens < tokens:
                 return False
-            self._tokens -= 1
+            self._tokens -= tokens
             return True
 
 

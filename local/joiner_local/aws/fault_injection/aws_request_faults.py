@@ -48,18 +48,18 @@ class AwsRequestFaults:
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         if self.rules.idle:
             return self.app(environ, start_response)
-        access_key, service = _signed(environ.get("HTTP_AUTHORIZATION", ""))
+        access_key, service = read_signature(environ.get("HTTP_AUTHORIZATION", ""))
         body = (
-            b"" if service == "s3" else _body(environ)
+            b"" if service == "s3" else read_body(environ)
         )  # documents are named by their keys, and an upload may wait for *100 Continue*
         call = f"{service} {_action(service, environ, body)}"
         fault = self.rules.meet(access_key, call) if service else None
         if fault is None:
             return self._serve(environ, start_response, access_key, call, body)
         if fault.how == REFUSED:
-            return _refuse(service, start_response, *DENIED.get(service, ("AccessDeniedException", 403)))
+            return refuse(service, start_response, *DENIED.get(service, ("AccessDeniedException", 403)))
         if fault.how == THROTTLED:
-            return _refuse(service, start_response, *THROTTLING.get(service, ("ThrottlingException", 400)))
+            return refuse(service, start_response, *THROTTLING.get(service, ("ThrottlingException", 400)))
         if fault.how == SLOW:
             time.sleep(fault.after)
             return self._serve(environ, start_response, access_key, call, body)
@@ -80,13 +80,14 @@ class AwsRequestFaults:
         return self.rules.pages.serve(self.app, environ, start_response, call, body, caller=caller)
 
 
-def _signed(authorization: str) -> tuple[str, str]:
+def read_signature(authorization: str) -> tuple[str, str]:
     """Return the access key and the service of a signature; empty for a request without one."""
     scope = authorization.split(",", 1)[0].partition("Credential=")[2].split("/")
     return (scope[0], scope[3]) if len(scope) == 5 else ("", "")
 
 
-def _body(environ: "WSGIEnvironment") -> bytes:
+def read_body(environ: "WSGIEnvironment") -> bytes:
+    """Return the body of a request, which can still be read again."""
     body: bytes = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     environ["wsgi.input"] = io.BytesIO(body)
     return body
@@ -113,15 +114,17 @@ def _kind(asked: Mapping[str, Any]) -> str:
     return str((key.get("kind") or values.get(":kind") or {}).get("S", ""))
 
 
-def _refuse(service: str, start_response: "StartResponse", code: str, status: int) -> Iterable[bytes]:
+def refuse(
+    service: str, start_response: "StartResponse", code: str, status: int, message: str = "on purpose"
+) -> Iterable[bytes]:
     """Refuse in the protocol of the service."""
-    error = f"<Error><Code>{code}</Code><Message>on purpose</Message></Error>"
+    error = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
     if service == "s3":
         body, kind = error.encode(), "application/xml"
     elif service in BY_QUERY:
         body, kind = f"<Response><Errors>{error}</Errors><RequestID>0</RequestID></Response>".encode(), "text/xml"
     else:
-        body, kind = json.dumps({"__type": code, "message": "on purpose"}).encode(), "application/x-amz-json-1.0"
+        body, kind = json.dumps({"__type": code, "message": message}).encode(), "application/x-amz-json-1.0"
     headers = [("Content-Type", kind), ("Content-Length", str(len(body))), ("x-amzn-ErrorType", code)]
     start_response(f"{status} {HTTPStatus(status).phrase}", headers)
     return [body]
