@@ -60,13 +60,14 @@ def _nothing() -> None: ...
 @dataclass(slots=True)
 class LocalStack:
     """`boot_seconds` is the time from an instance's launch to its node's registration; None uses the node agent's
-    default.
+    default. `scheduler_arguments` are further flags of kube-scheduler.
     """
 
     root: Path
     cluster: str = CLUSTER
     boot_seconds: float | None = None
     say: Say = _silent
+    scheduler_arguments: tuple[str, ...] = ()
     _supervisor: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -128,6 +129,7 @@ class LocalStack:
         command += ["--binaries", programs.folder, "--runtime-python", runtime]
         if self.boot_seconds is not None:
             command += [f"--agent={word}" for word in ("--boot-seconds", str(self.boot_seconds))]
+        command += [f"--scheduler={word}" for word in self.scheduler_arguments]
         with self._log_file.open("wb") as log:
             # A session of its own: Ctrl-C reaches this process, which ends the stack in order, and `stop` finds all
             # processes.

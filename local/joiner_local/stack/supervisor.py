@@ -51,6 +51,7 @@ class StackConfiguration:
     binaries: Binaries
     runtime_python: Path
     agent_arguments: tuple[str, ...] = ()
+    scheduler_arguments: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -83,7 +84,10 @@ class Supervisor:
             [*_module("aws.server"), "--data", root / "aws", "--python", self.plan.runtime_python],
             env=_environment(),
         )
-        control_plane = ControlPlane(root, self.plan.cluster, self.plan.binaries, self.programs, self.record_step)
+        further = {"kube-scheduler": self.plan.scheduler_arguments}
+        control_plane = ControlPlane(
+            root, self.plan.cluster, self.plan.binaries, self.programs, self.record_step, further
+        )
         control_plane.begin(authenticator=f"http://127.0.0.1:{self.listener.getsockname()[1]}/review")
         self.note(api_server=control_plane.endpoint.url, etcd=control_plane.etcd)
         pool = ThreadPoolExecutor(max_workers=1)
@@ -163,9 +167,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--binaries", type=Path, required=True, help="folder with the programs of the control plane")
     parser.add_argument("--runtime-python", type=Path, required=True, help="interpreter of Lambda's managed runtime")
-    parser.add_argument(
-        "--agent", action="append", default=[], metavar="WORD", help="one more argument for the node agent; repeatable"
-    )
+    for name, what in (("--agent", "argument for the node agent"), ("--scheduler", "flag of kube-scheduler")):
+        parser.add_argument(name, action="append", default=[], metavar="WORD", help=f"one more {what}; repeatable")
     options = parser.parse_args(argv)
     plan = StackConfiguration(
         options.root.resolve(),
@@ -173,6 +176,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         Binaries(options.binaries),
         options.runtime_python,
         tuple(options.agent),
+        tuple(options.scheduler),
     )
     signal.signal(signal.SIGTERM, _stop)
     signal.signal(signal.SIGINT, _stop)
