@@ -10,7 +10,13 @@ from typing import Any, Final
 import pytest
 
 from joiner.launching import LaunchOffering, LaunchOutcome, read_fleet_answer, read_fleet_refusal
-from joiner.launching.ec2_error_codes import REMEDIES, SHORTAGES, THROTTLING_ERRORS, TRANSIENT_ERRORS
+from joiner.launching.ec2_error_codes import (
+    REMEDIES,
+    SHORTAGES,
+    THROTTLING_ERRORS,
+    TRANSIENT_ERRORS,
+    find_error_remedy,
+)
 from joiner.launching.vcpu_quotas import find_vcpu_quota
 from joiner.names import ON_DEMAND, SPOT
 from joiner.pools import NodeClassRef, NodePool
@@ -132,6 +138,34 @@ ROWS: Final = (
 )
 
 
+LAUNCH_CODES: Final = frozenset(
+    {
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+        "IdempotentParameterMismatch",
+        "InsufficientCapacityOnHost",
+        "InsufficientFreeAddressesInSubnet",
+        "InsufficientInstanceCapacity",
+        "InsufficientReservedInstanceCapacity",
+        "InvalidFleetConfiguration",
+        "InvalidLaunchTemplateId.NotFoundException",
+        "InvalidLaunchTemplateName.NotFoundException",
+        "InvalidParameterValue",
+        "InvalidUserData.Malformed",
+        "MaxFleetCountExceeded",
+        "MaxSpotInstanceCountExceeded",
+        "RequestLimitExceeded",
+        "ReservationCapacityExceeded",
+        "SpotMaxPriceTooLow",
+        "UnauthorizedOperation",
+        "UnfulfillableCapacity",
+        "Unsupported",
+        "VcpuLimitExceeded",
+    }
+)
+"""The codes that CreateFleet is known to answer, for an offering or for the whole call. Sources: EC2 API reference,
+"Error codes"; Karpenter, `pkg/errors`."""
+
+
 def launch_of(row: ErrorOutcome) -> Any:
     spot = row.code in (NO_ROLE, "MaxSpotInstanceCountExceeded", "SpotMaxPriceTooLow", "UnfulfillableCapacity")
     return launches(wanted("a", M5, C5, capacity_type=SPOT if spot else ON_DEMAND))[0]
@@ -163,6 +197,16 @@ def test_a_refusal_of_the_whole_call_is_planned_again_like_an_error_of_one_offer
 
     assert (whole.again, whole.later, whole.failed) == (row.again, row.later, answered(row).failed)
     assert bool(whole.short) == bool(row.avoided)
+
+
+def test_each_code_that_create_fleet_answers_has_an_outcome_of_its_own() -> None:
+    unknown = find_error_remedy("SomethingNew", "").reason
+    rows = {row.code: row for row in ROWS}
+
+    assert rows.keys() >= LAUNCH_CODES
+    for code in LAUNCH_CODES:
+        outcome = answered(rows[code])
+        assert outcome.short or outcome.later or {one.reason for one in outcome.failed} - {unknown}, code
 
 
 def test_the_page_lists_exactly_these_codes() -> None:

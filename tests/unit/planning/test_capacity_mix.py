@@ -7,7 +7,7 @@ import pytest
 
 from joiner.planning import Plan
 from tests.unit.planning.checked_plans import checked, cluster, drawn
-from tests.unit.planning.drawn_clusters import Json, node, node_pool, pods
+from tests.unit.planning.drawn_clusters import ZONES, Json, node, node_pool, pods
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}
 
@@ -75,3 +75,38 @@ def test_a_pool_without_a_mix_is_planned_on_spot_alone() -> None:
 
     assert capacity_types(plan) == {"spot": 4}
     assert plan.warnings == ()
+
+
+def test_without_spot_capacity_all_nodes_are_on_demand_and_later_ones_on_spot_restore_the_share() -> None:
+    short = checked(
+        cluster(pods(10, cpu="1500m"), mixed("spot=70%", **LARGE)), unavailable=[("spot", "*", zone) for zone in ZONES]
+    )
+    restored = checked(
+        cluster(pods(10, "api", cpu="1500m"), mixed("spot=70%", **LARGE), nodes=running(10, "on-demand"))
+    )
+
+    assert capacity_types(short) == {"on-demand": 10}
+    assert short.pending == ()
+    assert capacity_types(restored) == {"spot": 10}  # 10 of 20; up to 14 would be allowed
+
+
+def test_without_on_demand_capacity_pods_run_on_spot_and_the_plan_reports_it() -> None:
+    plan = checked(
+        cluster(pods(4, cpu="1500m"), mixed("spot=50%", **LARGE)),
+        unavailable=[("on-demand", "*", zone) for zone in ZONES],
+    )
+
+    assert capacity_types(plan) == {"spot": 4}
+    assert plan.pending == ()
+    assert plan.warnings == (
+        "NodePool/default has 4 of 4 nodes on spot with this plan (joiner.dev/capacity-mix spot=50%): its pods, or its "
+        "offerings, allow no more on-demand nodes",
+    )
+
+
+def test_after_a_scale_down_that_left_spot_nodes_alone_new_nodes_are_on_demand() -> None:
+    plan = checked(cluster(pods(3, cpu="1500m"), mixed("spot=70%", **LARGE), nodes=running(7, "spot")))
+    few = checked(cluster(pods(1, cpu="1500m"), mixed("spot=70%", **LARGE), nodes=running(7, "spot")))
+
+    assert capacity_types(plan) == {"on-demand": 3}
+    assert capacity_types(few) == {"on-demand": 1}

@@ -160,3 +160,11 @@ def test_full_subnets_and_limits_that_are_nearly_reached_are_reported() -> None:
         "subnets in the node class, or use prefix delegation with a larger subnet",
         "NodePool/default is close to its limit of cpu: 12 of 13 with this plan",
     )
+
+
+@pytest.mark.parametrize(("count", "expected"), [(99, 0), (100, 1)])
+def test_a_hundred_nodes_are_reported(count: int, expected: int) -> None:
+    found = warnings({"pods": pods(count, cpu="3"), "nodepools": [node_pool(requirements=[ON_DEMAND])]}, ANOTHER)
+
+    text = f"the plan launches {count} nodes; larger instance types would need fewer"
+    assert [one for one in found if "launches" in one] == [text] * expected
