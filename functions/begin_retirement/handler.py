@@ -14,7 +14,6 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from functions.begin_retirement.cluster_reading import read_cluster
-from functions.begin_retirement.noted_retirements import take_noted_claims
 from joiner.adapters import environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.kube import Kube
@@ -29,6 +28,7 @@ from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
 from joiner.lifecycle.boot_failures import BootFailure, find_boot_failure
+from joiner.lifecycle.interrupted_claims import take_noted_claims
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.registration import is_registered
 from joiner.lifecycle.retirement import (

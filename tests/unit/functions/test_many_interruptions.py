@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from functions.begin_retirement.noted_retirements import take_noted_claims
 from functions.handle_interruption import handler as handle_interruption
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.executions import ATTEMPTS, Executions
@@ -21,6 +20,7 @@ from joiner.adapters.ledger_items import Retirement as Noted
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.item_keys import INTERRUPTED, LEASE, UNAVAILABLE
+from joiner.lifecycle.interrupted_claims import take_noted_claims
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from datetime import datetime
 from math import inf
-from typing import Final
+from typing import Final, Protocol
 
-from joiner.adapters.ledger_items import Retirement
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.lifecycle.retirement_back_off import may_back_off
 
@@ -18,7 +17,42 @@ FRESH_FOR: Final = 300
 """Age in seconds from which a record is left to the sweep, which asks EC2 first: a lost instance may run again."""
 
 
-def take_noted_claims(noted: Iterable[Retirement], *, owner: str, now: datetime) -> list[RetirementRequest]:
+class NotedRetirement(Protocol):
+    """What the ledger has recorded about an interruption (`joiner.adapters.ledger_items.Retirement`)."""
+
+    @property
+    def claim(self) -> str:
+        """Return the name of the claim."""
+
+    @property
+    def owner(self) -> str:
+        """Return the ARN of the execution that retires it; empty without one."""
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Return the recorded reasons."""
+
+    @property
+    def deadline(self) -> int:
+        """Return the end of the drain in epoch seconds; 0 without a deadline."""
+
+    @property
+    def back_off_until(self) -> int:
+        """Return until when it may stay without an owner, in epoch seconds."""
+
+    @property
+    def noted_at(self) -> int:
+        """Return the time of the last interruption in epoch seconds; 0 if there was none."""
+
+    @property
+    def instance(self) -> str:
+        """Return the instance of that interruption."""
+
+    def attended(self, now: int) -> bool:
+        """Return whether an owner attends to the retirement at `now`."""
+
+
+def take_noted_claims(noted: Iterable[NotedRetirement], *, owner: str, now: datetime) -> list[RetirementRequest]:
     """Return interrupted claims that have no active owner and no back-off, each with its most urgent reason.
 
     Lost ones come first, then the earliest deadline. The claims of `owner` are included: if its first try failed
@@ -33,11 +67,11 @@ def take_noted_claims(noted: Iterable[Retirement], *, owner: str, now: datetime)
     ]
 
 
-def _is_free(one: Retirement, owner: str, now: int) -> bool:
+def _is_free(one: NotedRetirement, owner: str, now: int) -> bool:
     if now - one.noted_at > FRESH_FOR:
         return False
     return one.owner == owner or not (one.attended(now) or may_back_off(one.back_off_until, (one.deadline,), now))
 
 
-def _reasons(one: Retirement) -> set[RetirementReason]:
+def _reasons(one: NotedRetirement) -> set[RetirementReason]:
     return {RetirementReason(each) for each in one.reasons if each in set(RetirementReason)}
