@@ -2,8 +2,8 @@
 
 It reads the API server several times a second, from outside. A violation is a sentence. The rules:
 
-* No more nodes of a pool carry the taint `karpenter.sh/disrupted` than its budgets allow. Budgets with schedules are
-  not supported.
+* No more nodes of a pool carry the taint `karpenter.sh/disrupted` than its budgets allow. What the budgets of a pool
+  with schedules allow during the test is given by the test.
 * A PodDisruptionBudget never has fewer healthy pods than it asks for, unless it had fewer before.
 * No pod that must not be disrupted is terminated on a node with the taint.
 """
@@ -36,25 +36,26 @@ class EvictionRecord:
 
 
 @contextmanager
-def watched_evictions(kube: KubeApi) -> Iterator[EvictionRecord]:
-    """Watch during the block; fail afterwards if a rule was broken."""
-    with watch_evictions(kube) as watched:
+def watched_evictions(kube: KubeApi, *, scheduled: Mapping[str, int] | None = None) -> Iterator[EvictionRecord]:
+    """Watch during the block; fail afterwards if a rule was broken. `scheduled` says by pool how many nodes its budgets
+    allow, for pools whose budgets have schedules."""
+    with watch_evictions(kube, scheduled=scheduled) as watched:
         yield watched
     assert watched.violations == set()
     assert watched.observations > 0
 
 
 @contextmanager
-def watch_evictions(kube: KubeApi) -> Iterator[EvictionRecord]:
+def watch_evictions(kube: KubeApi, *, scheduled: Mapping[str, int] | None = None) -> Iterator[EvictionRecord]:
     """Watch during the block."""
     watched = EvictionRecord()
-    with steadily(lambda: _observe(kube, watched), seconds=EVERY):
+    with steadily(lambda: _observe(kube, watched, scheduled or {}), seconds=EVERY):
         yield watched
 
 
-def _observe(kube: KubeApi, watched: EvictionRecord) -> None:
+def _observe(kube: KubeApi, watched: EvictionRecord, scheduled: Mapping[str, int]) -> None:
     nodes, pods = kube.items("/api/v1/nodes"), kube.items("/api/v1/pods")
-    watched.violations.update(_over_budget(kube.items(POOLS), nodes))
+    watched.violations.update(_over_budget(kube.items(POOLS), nodes, scheduled))
     watched.violations.update(_unhealthy(kube.items(BUDGETS)))
     closed = {node["metadata"]["name"] for node in nodes if _is_disrupted(node)}
     standing = {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
@@ -70,20 +71,20 @@ def _observe(kube: KubeApi, watched: EvictionRecord) -> None:
     watched.observations += 1
 
 
-def _over_budget(pools: Sequence[Object], nodes: Sequence[Object]) -> Iterator[str]:
+def _over_budget(pools: Sequence[Object], nodes: Sequence[Object], scheduled: Mapping[str, int]) -> Iterator[str]:
     for pool in pools:
         name = pool["metadata"]["name"]
         mine = [node for node in nodes if node["metadata"].get("labels", {}).get(POOL) == name]
         going = sum(_is_disrupted(node) for node in mine)
-        allowed = min((_amount(each["nodes"], len(mine)) for each in _budgets(pool)), default=len(mine))
+        allowed = scheduled[name] if name in scheduled else _allowed(pool, len(mine))
         if going > allowed:
             yield f"{going} of {len(mine)} nodes of pool {name} are disrupted, and its budgets allow {allowed}"
 
 
-def _budgets(pool: Object) -> Sequence[Mapping[str, Any]]:
+def _allowed(pool: Object, nodes: int) -> int:
     found: Sequence[Mapping[str, Any]] = pool["spec"].get("disruption", {}).get("budgets", [{"nodes": "10%"}])
     assert all("schedule" not in each and "reasons" not in each for each in found), found
-    return found
+    return min((_amount(each["nodes"], nodes) for each in found), default=nodes)
 
 
 def _amount(value: str, nodes: int) -> int:

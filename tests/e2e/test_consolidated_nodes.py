@@ -1,5 +1,5 @@
-"""Consolidation on the deployed stack: nodes are removed or replaced when that is cheaper, and nothing else happens to
-their pods.
+"""Consolidation on the deployed stack: a node is replaced when that is cheaper, and nothing else happens to its pods.
+How nodes are merged, and what keeps them, is in `test_pools_side_by_side`.
 """
 
 import json
@@ -77,37 +77,6 @@ def tainted(actor: Actor) -> list[str]:
     ]
 
 
-def two_half_used_nodes(actor: Actor) -> None:
-    """Leave one pod on each of two nodes that could hold both. A filler makes each node full while it is filled."""
-    actor.create(dense_pool("m5.large"))
-    for number in ("1", "2"):
-        names = (f"web-{number}", f"filler-{number}")
-        actor.create(deployment(names[0], cpu="800m"), deployment(names[1], cpu="1"))
-        for name in names:
-            actor.wait_running(1, name)
-        actor.rest()
-    assert types(actor) == ["m5.large", "m5.large"]
-    actor.end("filler-1", "filler-2")
-    actor.rest()
-    assert len({pod["spec"]["nodeName"] for pod in actor.pods()}) == 2
-
-
-def test_two_half_used_nodes_become_one(actor: Actor) -> None:
-    two_half_used_nodes(actor)
-    known = actor.executions()
-
-    with watched_evictions(actor.world.kube) as watched:
-        sweep_until(actor, lambda: len(actor.instances()) == 1, what="one node")
-
-    actor.wait_running(2)
-    assert types(actor) == ["m5.large"]
-    assert len(watched.evicted) == 1
-    assert actor.plans_since(known) == {}, "the pod of the removed node needs no new node"
-    assert {"DisruptionTerminating", "Evicted"} <= reasons(actor)
-    acted = [outcome for outcome in disruptions(actor) if outcome["retired"]]
-    assert [(outcome["retired"], outcome["undone"]) for outcome in acted] == [(1, [])]
-
-
 def an_oversized_node(actor: Actor) -> None:
     """Leave a small pod on a node that is twice as large as it has to be."""
     actor.create(dense_pool("m5.large", "m5.xlarge"))
@@ -165,18 +134,3 @@ def test_a_replacement_without_capacity_is_undone_and_the_pods_stay(actor: Actor
     assert actor.item("BACKOFF", "disruption#NodePool/dense")["tries"] == {"N": "1"}
     [outcome] = [outcome for outcome in disruptions(actor) if outcome["undone"]]
     assert "could not be launched" in outcome["undone"][0]["why"]
-
-
-def test_a_budget_that_allows_no_eviction_blocks_and_is_reported(actor: Actor) -> None:
-    two_half_used_nodes(actor)
-    for name in ("web-1", "web-2"):
-        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": name}}}
-        metadata = {"name": name, "namespace": "default"}
-        actor.create({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec})
-
-    with watched_evictions(actor.world.kube) as watched:
-        sweep_until(actor, lambda: "DisruptionBlocked" in reasons(actor), what="a report of what blocks")
-
-    assert (watched.evicted, tainted(actor), types(actor)) == (set(), [], ["m5.large", "m5.large"])
-    notes = {event["note"] for event in actor.events() if event["reason"] == "DisruptionBlocked"}
-    assert any("PodDisruptionBudget default/web-1 allows no eviction" in note for note in notes), notes
