@@ -10,7 +10,7 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner.disruption import consolidation
 from joiner.disruption.proposal import Proposal
-from joiner.disruption.wave_search import MOST_CHANGED
+from joiner.disruption.wave_search import LARGE_WAVE, MOST_CHANGED
 from joiner.planning import Snapshot
 from tests.unit.disruption.initialized_nodes import claim_and_node, replica
 from tests.unit.disruption.proposed_consolidations import NOW, ON_DEMAND, cluster, drawn, pool, proposed, reasons
@@ -66,6 +66,36 @@ def test_a_merged_action_changes_a_limited_number_of_nodes() -> None:
 
     assert sorted(claim for action in proposal.actions for claim in action.claims) == names
     assert max(len(action.claims) + len(action.replacements) for action in proposal.actions) <= MOST_CHANGED
+
+
+ROOMY = {
+    "full": instance_type("full", 4, 16, 1.0),
+    "cheap": instance_type("cheap", 4, 16, 0.9),
+    "tiny": instance_type("tiny", 2, 4, 0.4),
+    "roomy": instance_type("roomy", 8, 32, 50.0, pods=100),
+}
+
+
+def wave_beside_a_full_node(number: int) -> set[str]:
+    """Return which claims the wave removes of so many nodes with a small pod each, and of a full node, which a cheaper
+    one could replace. The node that has room for the small pods is expensive, and no budget releases it."""
+    names = [f"n{each:02}" for each in range(number)]
+    nodes = [claim_and_node(name, kind="tiny", catalogue=ROOMY) for name in names]
+    nodes.append(claim_and_node("full", kind="full", catalogue=ROOMY))
+    nodes.append(claim_and_node("roomy", kind="roomy", pool="frozen", catalogue=ROOMY))
+    pods = [replica(name, f"node-{name}", cpu="10m", memory="1Mi", nodeSelector=ON_DEMAND) for name in names]
+    large = {"cpu": "320m", "memory": "1Mi", "app": "large", "nodeSelector": ON_DEMAND, "affinity": not_on("roomy")}
+    pods += [replica(f"large-{each}", "node-full", **large) for each in range(12)]
+    pods.append(replica("own", "node-roomy", cpu="10m", memory="1Mi", app="own"))
+    lists = cluster(*nodes, pods=pods, nodepools=[pool(), pool(name="frozen", budgets=[{"nodes": "0"}])])
+    proposal = consolidation.propose(Snapshot.from_lists(lists), Catalogue.from_json(ROOMY), classes=CLASSES, now=NOW)
+    return {claim for action in proposal.actions for claim in action.claims}
+
+
+def test_a_large_wave_leaves_actions_that_save_little_per_eviction_to_the_next() -> None:
+    assert "full" in wave_beside_a_full_node(LARGE_WAVE - 10)
+    assert len(wave_beside_a_full_node(LARGE_WAVE + 4)) == LARGE_WAVE + 4
+    assert "full" not in wave_beside_a_full_node(LARGE_WAVE + 4)
 
 
 def young(minutes: int, execution: str) -> tuple[Json, Json]:

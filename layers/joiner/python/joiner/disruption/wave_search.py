@@ -19,6 +19,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from joiner import names
+from joiner.cluster.eviction_costs import NODE_COST
 from joiner.disruption.cluster_simulation import ClusterSimulation
 from joiner.disruption.consolidation_worth import PoolTotals, balanced_score, worthless
 from joiner.disruption.disruption_candidates import Candidate
@@ -56,7 +57,8 @@ HALF: Final = 0.5
 from the cluster that this one leaves, has better ones: nodes that received pods can be replaced then, and new nodes
 have free resources."""
 LARGE_WAVE: Final = 20
-"""The number of removed nodes from which a wave may end at half of the saving."""
+"""The number of removed nodes from which a wave may end early: at half of the saving, or before actions that save less
+per eviction cost than the replacement of all nodes would."""
 REPACK_ATTEMPTS: Final = 4
 REPACK_EFFORT: Final = Effort(steps=40)
 TRIED_GROUPS: Final = 100
@@ -93,6 +95,7 @@ class WaveSearch:
         self._offers = ReplacementOffers(simulation)
         self._wave = FoundWave()
         self._gone: set[str] = set()
+        self._mean_ratio = saving_wanted / max(NODE_COST, sum(one.eviction_cost for one in self._candidates))
         self._queue: list[tuple[float, str, Candidate]] = []
         self._failed: dict[tuple[str, ...], float] = {}
         """Groups that were not repacked since the last action: $/h per eviction cost that it would save at best."""
@@ -105,17 +108,18 @@ class WaveSearch:
         for one in self._candidates:
             heappush(self._queue, (-one.price / one.eviction_cost, one.node.name, one))
         least = -self._queue[0][0] if self._queue else 0.0
-        while least > LEAST_RATIO and not self._enough and not self._half_done:
+        while least > LEAST_RATIO and not self._is_done(least / 2):
             least /= 2
             self._remove_and_replace(least)
             self._repack(least)
-        while not self._enough and not self._half_done and self._repack_few():
+        while not self._is_done(least / 2) and self._repack_few():
             pass
         return self._wave
 
-    @property
-    def _half_done(self) -> bool:
-        return len(self._gone) >= LARGE_WAVE and self._saved >= HALF * self._wanted
+    def _is_done(self, least: float) -> bool:
+        """Return whether the wave needs no further action, or leaves those of this ratio to the next wave."""
+        large = len(self._gone) >= LARGE_WAVE
+        return self._enough or (large and (self._saved >= HALF * self._wanted or least < self._mean_ratio))
 
     @property
     def _saved(self) -> float:
@@ -223,7 +227,7 @@ class WaveSearch:
             members: list[RepackableNode] = []
             for one in order:
                 larger = group_of((*members, one))
-                fits = larger.size <= REPACKED and not larger.exceeds(MOST_CHANGED, larger.opened)
+                fits = larger.size <= REPACKED and not larger.exceeds(MOST_CHANGED, larger.size)  # as many new ones
                 if fits and not self._refusal(larger.nodes):
                     members.append(one)
                     group = larger
