@@ -26,6 +26,7 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 MACHINES = "/apis/karpenter.sh/v1alpha5/machines"
 EVENTS = "/api/v1/namespaces/default/events"
+FORMER_EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -322,3 +323,10 @@ def event(controller: str) -> Object:
     meta = {"name": fresh("event"), "namespace": "default"}
     who = {"reportingComponent": controller, "reportingInstance": "test", "eventTime": "2026-11-21T05:17:28.123456Z"}
     return {"apiVersion": "v1", "kind": "Event", "metadata": meta, **fields, **who}
+
+
+def former_event(controller: str) -> Object:
+    """Return an event as Joiner wrote it before: of the group events.k8s.io."""
+    core = event(controller)
+    renamed = {"message": "note", "involvedObject": "regarding", "reportingComponent": "reportingController"}
+    return {**{renamed.get(name, name): value for name, value in core.items()}, "apiVersion": "events.k8s.io/v1"}

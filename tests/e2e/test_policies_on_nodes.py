@@ -3,6 +3,7 @@
 A forbidden request is refused with the policy's message, although RBAC allows it.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -25,6 +26,7 @@ from tests.e2e.policy_members import (
     DISRUPTED,
     EVENTS,
     FILLING,
+    FORMER_EVENTS,
     LEAVING,
     MACHINES,
     MERGE,
@@ -34,6 +36,7 @@ from tests.e2e.policy_members import (
     PolicedCluster,
     event,
     foreign_machine,
+    former_event,
     fresh,
     refused,
     taint,
@@ -244,13 +247,17 @@ def test_of_a_node_class_only_the_finalizer_is_changed(cluster: PolicedCluster) 
         cluster.admin.get(one)
 
 
-def test_events_have_joiners_reporting_controller(cluster: PolicedCluster) -> None:
+@pytest.mark.parametrize(("path", "made"), [(EVENTS, event), (FORMER_EVENTS, former_event)], ids=["core", "former"])
+def test_events_have_joiners_reporting_controller(
+    cluster: PolicedCluster, path: str, made: Callable[[str], Object]
+) -> None:
+    """Functions of an earlier state, which run during an update, write events of the group events.k8s.io."""
     writer = cluster.member(VIEWERS, EVENT_WRITERS)
-    writer.call("POST", EVENTS, event("joiner.dev/joiner"))
+    writer.call("POST", path, made("joiner.dev/joiner"))
 
     refused(
         "with the reporting controller joiner.dev/joiner",
-        lambda: writer.call("POST", EVENTS, event("default-scheduler")),
+        lambda: writer.call("POST", path, made("default-scheduler")),
     )
 
 
@@ -277,7 +284,7 @@ def test_events_have_joiners_reporting_controller(cluster: PolicedCluster) -> No
         ((VIEWERS, STATUS_WRITERS), "PATCH", f"{CLAIMS}/any"),
         ((VIEWERS, STATUS_WRITERS), "DELETE", f"{CLAIMS}/any"),
         ((VIEWERS, STATUS_WRITERS), "PATCH", f"{NODES}/any"),
-        ((VIEWERS, EVENT_WRITERS), "POST", "/apis/events.k8s.io/v1/namespaces/default/events"),
+        ((VIEWERS, EVENT_WRITERS), "PATCH", f"{FORMER_EVENTS}/any"),
         ((VIEWERS, EVENT_WRITERS), "PATCH", f"{EVENTS}/any"),
         ((VIEWERS,), "POST", EVENTS),
         ((VIEWERS,), "GET", "/api/v1/secrets"),

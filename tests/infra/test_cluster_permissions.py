@@ -118,6 +118,13 @@ def test_each_group_has_one_cluster_role_that_names_every_verb_and_no_secrets() 
             assert not {"secrets", "configmaps", "serviceaccounts"} & set(rule["resources"]), role
     assert {verb for rule in roles[VIEWERS] for verb in rule["verbs"]} == {"get", "list"}
     assert [rule["resources"] for rule in roles[EVENT_WRITERS]] == [["events"]]
+    in_groups = [
+        rule["apiGroups"]
+        for rules in roles.values()
+        for rule in rules
+        if "create" in rule["verbs"] and rule["resources"] == ["events"]
+    ]
+    assert in_groups == [["", "events.k8s.io"]] * 3  # functions of an earlier state run until their update
     assert [rule["resourceNames"] for rule in roles[DOORBELL_VIEWERS]] == [[DOORBELL_WEBHOOK]]
     assert [rule.get("resourceNames") for rule in roles[LISTED_POD_WRITERS]] == [[LISTED_PODS_ROLE], None]
     assert [rule["resourceNames"] for rule in roles[VIEWERS] if "leases" in rule["resources"]] == [list(LEASES)]
