@@ -27,7 +27,7 @@ from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_
 from joiner.adapters.payload import Execution
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.drain_blockers import describe_blocker
-from joiner.lifecycle.drain_end import DrainEnd
+from joiner.lifecycle.drain_waits import DrainWaits
 from joiner.lifecycle.draining import (
     SELDOM,
     SOON,
@@ -245,15 +245,15 @@ class PodEviction:
         until: datetime | None,
         now: datetime,
     ) -> DrainRound:
-        end = DrainEnd(one, claim, until, now)
-        if (ready_at := end.pods_may_come_until) is not None:
-            return DrainRound(end.awaiting_pods(), next_at=ready_at, quiet=True)
-        volumes = list_awaited_volumes(self._kube, one.node, pods) if end.in_time else []
-        if end.awaits(volumes):
+        waits = DrainWaits(one, claim, until, now)
+        if (ready_at := waits.pods_may_come_until) is not None:
+            return DrainRound(waits.awaiting_pods(), next_at=ready_at, quiet=True)
+        volumes = list_awaited_volumes(self._kube, one.node, pods) if waits.in_time else []
+        if waits.awaits(volumes):
             self._write_status(claim, as_detaching(claim, volumes, at=now) if claim else None)
             events = tuple(retirement_events.report_detaching(one, claim, volumes))
-            return DrainRound(end.awaiting(volumes), next_at=end.volumes_awaited_until, events=events)
-        in_time = end.in_time and not volumes
+            return DrainRound(waits.awaiting(volumes), next_at=waits.volumes_awaited_until, events=events)
+        in_time = waits.in_time and not volumes
         self._write_status(claim, as_terminating(claim, in_time=in_time, at=now) if claim else None)
         logger.info("is drained", node=one.node, nodeclaim=one.claim, volumes=volumes)
         return DrainRound(

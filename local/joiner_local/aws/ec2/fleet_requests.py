@@ -19,7 +19,7 @@ from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from joiner_local.aws.ec2.capacity_pools import ON_DEMAND, SPOT, CapacityPool
-from joiner_local.aws.ec2.modelled_fields import (
+from joiner_local.aws.ec2.refused_launch_fields import (
     OF_OVERRIDES,
     OF_TEMPLATES,
     check_fleet,

@@ -22,7 +22,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.ec2.eventual_consistency import VISIBILITY
-from joiner_local.aws.ec2.modelled_fields import check_run_instances
+from joiner_local.aws.ec2.refused_launch_fields import check_run_instances
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import LocalAws
 from joiner_local.delayed_actions import DelayedActions

@@ -49,11 +49,6 @@ KNOWN_TO_EC2_AFTER: Final = 300
 STILL_LAUNCHED: Final = "it may still be launched"
 """An objection that ends by itself within seconds: the outcome of the launch will be on the claim."""
 
-VOLUMES_AWAITED: Final = timedelta(minutes=6)
-"""From the last pod's end until the instance of a node without a claim is terminated with volumes attached: as long as
-Kubernetes waits before a forced detach. Only a claim can set a limit for the drain.
-"""
-
 
 class RetirementReason(StrEnum):
     """The reason of a retirement, as given by its requester."""

@@ -1,4 +1,4 @@
-"""The end of a drain: what a node without pods still waits for before its instance is terminated.
+"""The waits at the end of a drain: what a node without pods still waits for before its instance is terminated.
 
 It waits for pods that the scheduler bound before it saw the taint, and for its volumes to be detached. A deadline ends
 both waits. Source: Karpenter, core `pkg/controllers/node/termination` (awaitVolumeDetachment).
@@ -6,16 +6,22 @@ both waits. Source: Karpenter, core `pkg/controllers/node/termination` (awaitVol
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from joiner.lifecycle.draining import AT_LEAST
-from joiner.lifecycle.retirement import DRAINED, VOLUMES_AWAITED, RetirementStage, RetiringClaim
+from joiner.lifecycle.retirement import DRAINED, RetirementStage, RetiringClaim
 from joiner.pools import NodeClaim
+
+VOLUMES_AWAITED: Final = timedelta(minutes=6)
+"""From the last pod's end until the instance of a node without a claim is terminated with volumes attached: as long as
+Kubernetes waits before a forced detach. Only a claim can set a limit for the drain.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class DrainEnd:
-    """The end of one node's drain. `until` is its deadline, None without one."""
+class DrainWaits:
+    """What the drain of one node waits for. `until` is its deadline, None without one."""
 
     retiring: RetiringClaim
     claim: NodeClaim | None
