@@ -142,11 +142,11 @@ class PodEviction:
             one.claim: DrainRound(one.at(RetirementStage.DRAINED, "it has no node")) for one in draining if not one.node
         }
         rounds |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
-        for one in sorted(there, key=lambda each: _order(pods[each.node])):
-            known = noted.get(one.claim) or Retirement(one.claim)
+        known = {one.claim: noted.get(one.claim) or Retirement(one.claim) for one in there}
+        for one in sorted(there, key=lambda each: _order(pods[each.node], known[each.claim].deadline)):
             try:
                 rounds[one.claim] = self._round(
-                    one, known, budget, now, mismatch=mismatches[one.claim], pods=pods[one.node]
+                    one, known[one.claim], budget, now, mismatch=mismatches[one.claim], pods=pods[one.node]
                 )
             except (KubeError, ValueError) as reason:
                 logger.warning(
@@ -311,8 +311,8 @@ def _read_pods(found: Iterable[Mapping[str, Any]] | KubeError) -> Sequence[Drain
         return invalid
 
 
-def _order(pods: Sequence[DrainingPod] | KubeError | ValueError) -> tuple[int, float]:
-    return (0, 0.0) if isinstance(pods, Exception) else drain_order(pods)
+def _order(pods: Sequence[DrainingPod] | KubeError | ValueError, deadline: int) -> tuple[float, int, int, float]:
+    return drain_order([] if isinstance(pods, Exception) else pods, deadline)
 
 
 def _blocker(pod: DrainingPod, reason: KubeError) -> str:

@@ -73,11 +73,21 @@ def test_a_pod_whose_requests_cannot_be_read_is_evicted_last() -> None:
     assert names(looked(broken, pod("b", size=0.1)).evict) == ["b", "a"]
 
 
-def test_nodes_with_large_pods_are_drained_before_nodes_with_small_ones() -> None:
+def test_nodes_are_drained_by_deadline_then_by_the_pods_that_are_evicted_first() -> None:
     daemons = [pod("logs", owner_kind="DaemonSet", size=9.0), pod("static", owner_kind="Node", size=9.0)]
-    nodes = {"empty": [], "small": [pod("a", size=0.5), *daemons], "large": [pod("b", size=0.2), pod("c", size=4.0)]}
+    nodes: dict[str, tuple[int, list[DrainingPod]]] = {
+        "empty": (0, []),
+        "important": (0, [pod("a", priority=10, size=8.0)]),
+        "leaving": (0, [pod("b", ends=at(5), size=16.0), pod("c", size=0.1)]),
+        "small": (0, [pod("d", size=0.5), *daemons]),
+        "large": (0, [pod("e", size=0.2), pod("f", size=4.0)]),
+        "late": (int(at(120).timestamp()), []),
+        "soon": (int(at(60).timestamp()), [pod("g", size=0.1)]),
+    }
 
-    assert sorted(nodes, key=lambda node: drain_order(nodes[node])) == ["large", "small", "empty"]
+    ordered = sorted(nodes, key=lambda node: drain_order(nodes[node][1], nodes[node][0]))
+
+    assert ordered == ["soon", "late", "large", "small", "leaving", "important", "empty"]
 
 
 def test_pods_are_evicted_in_four_tiers_and_each_tier_waits_for_the_end_of_the_one_before() -> None:

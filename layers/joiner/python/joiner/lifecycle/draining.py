@@ -13,7 +13,7 @@ the deadline is deleted early enough to end by itself, and pods that remain afte
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
-from math import ceil
+from math import ceil, inf
 from typing import Any, Final
 
 from joiner import names
@@ -42,6 +42,8 @@ then.
 
 MEMORY_OF_A_CPU: Final = 4 * 2**30
 """Bytes of memory that weigh as much as one CPU in the size of a pod: the ratio of general purpose instance types."""
+
+LAST_TIER: Final = 3
 
 SOON: Final = 2
 SELDOM: Final = 60
@@ -124,7 +126,7 @@ class DrainingPod:
 
     @property
     def tier(self) -> int:
-        """Return its place in the order of evictions, from 0 to 3: agents and critical pods serve the others."""
+        """Return its place in the order of evictions, 0 to `LAST_TIER`: agents and critical pods serve the others."""
         return 2 * self.critical + self.of_daemon
 
     @property
@@ -210,13 +212,15 @@ def pause(before: int, *, progress: bool, now: datetime, next_at: datetime | Non
     return min(SELDOM if quiet else wanted, until)
 
 
-def drain_order(pods: Iterable[DrainingPod]) -> tuple[int, float]:
-    """Return by what the nodes of a wave are ordered: nodes with large pods are drained first.
+def drain_order(pods: Iterable[DrainingPod], deadline: int = 0) -> tuple[float, int, int, float]:
+    """Return by what the nodes of a wave are ordered: by the recorded deadline (epoch seconds, 0 for none), then as
+    `eviction_order` orders the pods that are still to be evicted.
 
-    Their replacements reach the scheduler first then, as those of large pods of one node do (`eviction_order`).
+    Evictions of one pass are limited, so nodes whose instances end soon come first.
     """
-    leaving = [pod for pod in pods if not pod.stays]
-    return min(((pod.tier, -pod.size) for pod in leaving), default=(0, 0.0))
+    left = [pod for pod in pods if not pod.stays and pod.ends is None]
+    first = min(((pod.tier, pod.priority, -pod.size) for pod in left), default=(LAST_TIER, 0, 0.0))
+    return (deadline or inf, *first)
 
 
 def must_move(pods: Iterable[DrainingPod], *, now: datetime, deadline: datetime | None) -> int:
