@@ -217,8 +217,8 @@ def _print_commentary(found: ManifestPlan) -> None:
 
 def _count_omissions(found: ManifestPlan) -> str:
     """Return how many objects are left out, and how many files could not be read completely."""
-    files = len(set(found.manifests.unreadable))
-    objects = len({one.object for one in found.errors} - {*found.manifests.unreadable})
+    files = len(set(found.manifests.unreadable.values()))
+    objects = len({one.object for one in found.errors} - found.manifests.unreadable.keys())
     parts = [f"{_number(objects, 'invalid object')}"] if objects else []
     parts += [f"the unreadable parts of {_number(files, 'file')}"] if files else []
     return " and ".join(parts)

@@ -26,10 +26,10 @@ MAX_BYTES: Final = 2 * 2**30
 
 
 class UnreadableInput(Exception):
-    """An input that cannot be read: ``where`` it is, what is wrong, and the remedy."""
+    """An input that cannot be read: ``where`` it is, what is wrong, and the remedy. ``source`` is its file."""
 
-    def __init__(self, where: str, problem: str, remedy: str) -> None:
-        self.where, self.problem, self.remedy = where, problem, remedy
+    def __init__(self, where: str, problem: str, remedy: str, source: str = "") -> None:
+        self.where, self.problem, self.remedy, self.source = where, problem, remedy, source or where
         super().__init__(f"{where}: {problem}: {remedy}")
 
 
@@ -75,20 +75,14 @@ def read_file(file: Path) -> Iterator[ManifestDocument | UnreadableInput]:
 
 
 def read_text(text: str, source: str) -> Iterator[ManifestDocument | UnreadableInput]:
-    """Yield the documents of a YAML or JSON text. After a syntax error, yield the documents before it and the error."""
-    found, torn = [], None
-    try:
-        for manifest in _parse(text, source):
-            found.append(manifest)
-    except UnreadableInput as unreadable:
-        torn = unreadable
-    several = len(found) + (torn is not None) > 1
-    for number, manifest in enumerate(found, 1):
-        if manifest is not None:
-            yield from _expand_list(f"{source}, document {number}" if several else source, manifest)
-    if torn is not None:
-        yield torn
-    elif all(manifest is None for manifest in found):
+    """Yield the documents of a YAML or JSON text, and an error for each document that cannot be read."""
+    found = _parse(text, source)
+    for number, one in enumerate(found, 1):
+        if isinstance(one, UnreadableInput):
+            yield one
+        elif one is not None:
+            yield from _expand_list(f"{source}, document {number}" if len(found) > 1 else source, one, source)
+    if all(one is None for one in found):
         yield EmptyInput(source)
 
 
@@ -127,30 +121,25 @@ def _read_bytes(content: bytes, source: str) -> Iterator[ManifestDocument | Unre
     yield from read_text(text, source)
 
 
-def _parse(text: str, source: str) -> Iterator[Any]:
+def _parse(text: str, source: str) -> list[Any]:
+    """Return the documents of a text, None for an empty one, and an ``UnreadableInput`` for one with a mistake."""
     if text.lstrip()[:1] in ("{", "["):
         try:
-            yield msgspec.json.decode(text)
-            return
+            return [msgspec.json.decode(text)]
         except RecursionError:
-            raise UnreadableInput(source, "it is nested too deeply", FLATTEN) from None
+            return [UnreadableInput(source, "it is nested too deeply", FLATTEN)]
         except msgspec.DecodeError:
             several = _parse_json_stream(text)
             if several is not None:
-                yield from several
-                return
-    try:
-        yield from read_yaml(text)
-    except NotYaml as error:
-        mistake = error.mistake
-        where = f"{source}, line {mistake.line}" if mistake.line else source
-        templated = "{{" in text and "}}" in text
-        remedy = (
-            "it looks like a template: render it first, with `helm template` or the like"
-            if templated
-            else mistake.remedy
-        )
-        raise UnreadableInput(where, str(error), remedy) from error
+                return several
+    return [_unreadable(one, source) if isinstance(one, NotYaml) else one for one in read_yaml(text)]
+
+
+def _unreadable(error: NotYaml, source: str) -> UnreadableInput:
+    mistake = error.mistake
+    where = f"{source}, line {mistake.line}" if mistake.line else source
+    template = "it looks like a template: render it first, with `helm template` or the like"
+    return UnreadableInput(where, str(error), template if error.templated else mistake.remedy, source)
 
 
 def _parse_json_stream(text: str) -> list[Any] | None:
@@ -168,14 +157,14 @@ def _parse_json_stream(text: str) -> list[Any] | None:
     return found
 
 
-def _expand_list(where: str, manifest: Any) -> Iterator[ManifestDocument | UnreadableInput]:
+def _expand_list(where: str, manifest: Any, source: str) -> Iterator[ManifestDocument | UnreadableInput]:
     """Yield the items of a ``List``; items of a typed list such as ``PodList`` get the kind that they leave out."""
     if not isinstance(manifest, Mapping):
         yield ManifestDocument(where, manifest)
         return
     kind, items = manifest.get("kind"), manifest.get("items")
     if kind == "List" and not isinstance(items, list | None):
-        yield UnreadableInput(where, "its items are no list", "write items: [...]")
+        yield UnreadableInput(where, "its items are no list", "write items: [...]", source)
         return
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
         yield ManifestDocument(where, manifest)
@@ -187,7 +176,7 @@ def _expand_list(where: str, manifest: Any) -> Iterator[ManifestDocument | Unrea
         inner = {**given, **item} if isinstance(item, Mapping) else item
         if isinstance(item, Mapping) and str(item.get("kind") or "").endswith("List"):
             yield UnreadableInput(
-                f"{where}, item {number}", "it is a list inside a list", "put its items into the outer list"
+                f"{where}, item {number}", "it is a list inside a list", "put its items into the outer list", source
             )
             continue
         yield ManifestDocument(f"{where}, item {number}", inner)

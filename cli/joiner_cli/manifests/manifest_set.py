@@ -50,8 +50,8 @@ class ManifestSet:
 
     ``lists`` holds the manifests by the names of a snapshot's lists; ``replicas`` are further pods, equal within a
     workload. ``where`` maps an object to its document; ``passed_over`` counts objects of kinds that plans ignore;
-    ``unreadable`` are the places that could not be read. ``unready_classes`` are node classes whose status says that
-    they are not ready, each with the reason. ``counts`` are the numbers of valid objects by kind.
+    ``unreadable`` maps each place that could not be read to its file. ``unready_classes`` are node classes whose status
+    says that they are not ready, each with the reason. ``counts`` are the numbers of valid objects by kind.
     """
 
     snapshot: Snapshot
@@ -60,7 +60,7 @@ class ManifestSet:
     problems: tuple[InvalidManifest, ...] = ()
     where: Mapping[str, str] = field(default_factory=dict)
     passed_over: Mapping[str, int] = field(default_factory=dict)
-    unreadable: tuple[str, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     unready_classes: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
 
@@ -99,11 +99,11 @@ class _ManifestReader:
         self.seen: dict[str, Manifest] = {}
         self.contradicted: set[str] = set()
         self.passed_over: Counter[str] = Counter()
-        self.unreadable: list[str] = []
+        self.unreadable: dict[str, str] = {}
         self.empty: list[EmptyInput] = []
 
     def miss(self, unreadable: UnreadableInput) -> None:
-        self.unreadable.append(unreadable.where)
+        self.unreadable[unreadable.where] = unreadable.source
         self.problems.append(InvalidManifest(unreadable.where, "", "", f"{unreadable.problem}: {unreadable.remedy}"))
 
     def take(self, document: ManifestDocument) -> None:
@@ -213,7 +213,7 @@ class _ManifestReader:
             tuple(dict.fromkeys(self.problems)),
             self.where,
             dict(sorted(self.passed_over.items())),
-            tuple(self.unreadable),
+            self.unreadable,
             readiness.classes,
             {kind: len(items) for kind, items in sorted(self.by_kind.items()) if items},
         )

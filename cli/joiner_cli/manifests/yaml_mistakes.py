@@ -14,7 +14,7 @@ that is not closed, the line where it opens is reported instead.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import yaml
@@ -57,8 +57,14 @@ class DuplicatedKey(yaml.constructor.ConstructorError):
         self.key, self.outer = key, outer
 
 
-def explain_syntax_error(error: yaml.MarkedYAMLError, text: str) -> YamlMistake:
-    """Return what an error of PyYAML means."""
+def explain_syntax_error(error: yaml.MarkedYAMLError, text: str, before: int = 0) -> YamlMistake:
+    """Return what an error of PyYAML means; `before` is the number of lines before the text in its file."""
+    found = _explain(error, text, before)
+    return replace(found, line=found.line + before) if found.line else found
+
+
+def _explain(error: yaml.MarkedYAMLError, text: str, before: int) -> YamlMistake:
+    """Return what an error means, with its line in the text."""
     problem, context = str(error.problem or ""), str(error.context or "")
     line = _line_of(error.problem_mark or error.context_mark, text)
     began = _line_of(error.context_mark, text) or line
@@ -72,7 +78,7 @@ def explain_syntax_error(error: yaml.MarkedYAMLError, text: str) -> YamlMistake:
     if "simple key" in context:
         return _missing_colon(text, began)
     if "block" in context:
-        start = f"that begins in line {began}"
+        start = f"that begins in line {began + before}"
         return YamlMistake(
             f"it does not continue the {'list' if 'sequence' in context or 'collection' in context else 'mapping'} "
             f"{start}",
@@ -84,12 +90,14 @@ def explain_syntax_error(error: yaml.MarkedYAMLError, text: str) -> YamlMistake:
     return _lexical_mistake("undefined alias" if of_alias else problem, line, there)
 
 
-def explain_bad_character(error: yaml.YAMLError, text: str) -> YamlMistake:
-    """Return what an error of PyYAML without a place means: a character that YAML does not have."""
+def explain_bad_character(error: yaml.YAMLError, text: str, before: int = 0) -> YamlMistake:
+    """Return what an error of PyYAML without a place means: a character that YAML does not have. `before` is the number
+    of lines before the text in its file.
+    """
     position = getattr(error, "position", None)
     if not isinstance(position, int):
         return YamlMistake(" ".join(str(error).split()))
-    line = text.encode(errors="replace")[:position].count(b"\n") + 1
+    line = text.encode(errors="replace")[:position].count(b"\n") + 1 + before
     character = getattr(error, "character", 0)
     shown = f"{character:04X}" if isinstance(character, int) else str(character)
     return YamlMistake(f"the control character U+{shown} is not allowed", line, "remove it, and save the file as UTF-8")

@@ -4,13 +4,14 @@
 Values that JSON does not have (sets, binary data, infinities) are refused. A duplicate key is refused, because its
 meaning is ambiguous.
 
->>> list(read_yaml("a: 1:30\\nb: yes\\n---\\n1: 2026-01-02\\n"))
+>>> read_yaml("a: 1:30\\nb: yes\\n---\\n1: 2026-01-02\\n")
 [{'a': '1:30', 'b': True}, {'1': '2026-01-02'}]
 """
 
 import math
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import yaml
@@ -29,13 +30,18 @@ MAX_DEPTH: Final = 200
 """The deepest nesting: the C loader recurses once for each level, and a stack overflow would end the process."""
 
 FLATTEN: Final = "no manifest is nested so deeply: look for brackets or indentation by mistake"
+MARKER_OR_CONTENT: Final = re.compile(
+    r"^(?:---(?=\s|$)|\.\.\.(?:[ \t\r][^\n]*)?(?:\n|\Z)|(?![%#]|[ \t\r]*$).)", re.MULTILINE
+)
 NO_ALIAS: Final = "write the values instead of aliases of aliases"
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class NotYaml(ValueError):
-    """The text is not valid YAML: the ``mistake``, with its line and the remedy."""
+    """The text is not valid YAML: the ``mistake``, with its line and the remedy; ``templated`` texts have {{ }}."""
+
+    templated = False
 
     def __init__(self, mistake: YamlMistake) -> None:
         super().__init__(mistake.message)
@@ -129,26 +135,71 @@ _Loader.yaml_constructors[_TAG + "seq"] = lambda loader, node: loader.construct_
 _Loader.yaml_constructors[_TAG + "timestamp"] = lambda loader, node: loader.construct_scalar(node)
 
 
-def read_yaml(text: str) -> Iterator[Any]:
-    """Yield the documents of the text, None for an empty one. Raises ``NotYaml`` for invalid or too large documents."""
+def read_yaml(text: str) -> list[Any]:
+    """Return the documents of the text, None for an empty one, and a ``NotYaml`` for one that is invalid or too large.
+
+    The text is parsed as a whole; only after a mistake is it divided at its separators (---), and each part parsed.
+
+    >>> read_yaml("a: 1\\n---\\na: 1\\na: 2\\n---\\na: 3\\n")
+    [{'a': 1}, NotYaml("the key 'a' is duplicated in one mapping"), {'a': 3}]
+    """
+    try:
+        return list(_parse(text))
+    except NotYaml:
+        parts = list(divide_documents(text))
+        return [one for before, part in parts for one in _parse_part(part, before, several=len(parts) > 1)]
+
+
+def divide_documents(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each document of a text with the number of lines before it.
+
+    A line that begins with --- or ... is a marker also within brackets, quotations and block texts.
+
+    >>> list(divide_documents("a: 1\\n---\\nb: 2\\n"))
+    [(0, 'a: 1\\n'), (1, '---\\nb: 2\\n')]
+    """
+    start, before = 0, 0
+    ended = True  # only comments and directives (%) since the end of the document before
+    for line in MARKER_OR_CONTENT.finditer(text):
+        marker = line.group()[:3]
+        if marker in ("---", "...") and not ended:
+            end = line.start() if marker == "---" else line.end()
+            yield before, text[start:end]
+            start, before = end, before + text.count("\n", start, end)
+        ended = marker == "..."
+    yield before, text[start:]
+
+
+def _parse_part(text: str, before: int, *, several: bool) -> Iterator[Any]:
+    try:
+        yield from _parse(text, before)
+    except NotYaml as error:
+        if several and not error.mistake.line:  # of a document without a line, the first one
+            error.mistake = replace(error.mistake, line=before + 1)
+        error.templated = "{{" in text and "}}" in text
+        yield error
+
+
+def _parse(text: str, before: int = 0) -> Iterator[Any]:
+    """Yield the documents of a text that begins after so many lines of its file; raises ``NotYaml`` at a mistake."""
     aliases = "&" in text and "*" in text
     try:
-        _check_depth(text)
+        _check_depth(text, before)
         for document in yaml.load_all(text, Loader=_Loader):
             if aliases:
                 _check_size(document)
             yield document
     except yaml.MarkedYAMLError as error:
-        raise NotYaml(explain_syntax_error(error, text)) from error
+        raise NotYaml(explain_syntax_error(error, text, before)) from error
     except yaml.YAMLError as error:
-        raise NotYaml(explain_bad_character(error, text)) from error
+        raise NotYaml(explain_bad_character(error, text, before)) from error
     except RecursionError:
         raise NotYaml(YamlMistake("it is nested too deeply", remedy=FLATTEN)) from None
     except ValueError as error:  # a number with too many digits, an invalid character
         raise error if isinstance(error, NotYaml) else NotYaml(YamlMistake(str(error))) from error
 
 
-def _check_depth(text: str) -> None:
+def _check_depth(text: str, before: int) -> None:
     """Raise ``NotYaml`` if the text is nested too deeply; parse its events only if brackets or indentation allow that
     depth.
     """
@@ -161,7 +212,7 @@ def _check_depth(text: str) -> None:
             depth += 1
             if depth > MAX_DEPTH:
                 message = f"it is nested too deeply, {MAX_DEPTH} levels and more"
-                line = event.start_mark.line + 1 if event.start_mark else 0
+                line = event.start_mark.line + 1 + before if event.start_mark else 0
                 raise NotYaml(YamlMistake(message, line, FLATTEN))
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1

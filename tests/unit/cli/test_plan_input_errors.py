@@ -37,6 +37,23 @@ def test_a_truncated_file_does_not_affect_the_others(tmp_path: Path, catalogue: 
     assert "joiner: the plan is without the unreadable parts of 1 file\n" in answer.err
 
 
+def test_a_mistake_in_one_document_does_not_affect_the_others_of_its_file(tmp_path: Path, catalogue: Path) -> None:
+    twice, alias = yaml.safe_dump(pod("x")) + "kind: Pod\n", yaml.safe_dump(pod("y")) + "extra: *y\n"
+    files = write(tmp_path, pod("a"), twice, pool(), alias, pod("b"))
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    assert (answer.exit_code, [node["pods"] for node in answer.json["nodes"]]) == (1, [["default/a", "default/b"]])
+    lines = answer.err.splitlines()
+    places = [
+        number for number, line in enumerate(files.read_text().splitlines(), 1) if line in ("kind: Pod", "extra: *y")
+    ]
+    assert lines[0].startswith(f"joiner: {files}, line {places[1]}: the key 'kind' is duplicated in one mapping: write")
+    assert lines[1].startswith(
+        f"joiner: {files}, line {places[-1]}: *y is an alias that nothing defines: put the value"
+    )
+    assert "joiner: the plan is without the unreadable parts of 1 file" in lines
+
+
 def test_an_object_with_two_definitions_is_left_out(tmp_path: Path, catalogue: Path) -> None:
     files = write(tmp_path, pool(), pod("a"), pod("twice"), pod("same"), pod("same"), pod("twice", cpu="2"))
     answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")

@@ -83,6 +83,68 @@ def test_documents_before_a_syntax_error_are_read_and_both_are_reported() -> Non
     ]
 
 
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: NAME}\nspec: {containers: [{name: a, image: b}]}\n"
+
+
+@pytest.mark.parametrize(
+    ("broken", "line"),
+    [
+        ("a: 1\na: 2\n", 7),
+        ("a: *b\n", 6),
+        ("a: [\n", 6),
+        ("a: 'b\n", 6),
+        ("a:\n    b: 1\n  c: 2\n", 8),
+        ("a: |\n  ---\nb: @c\n", 8),
+        ("a: &a [*a]\n", 6),
+        (f"a: {'[' * 300}\n", 6),
+        ("a: \x01\n", 6),
+        ("\n".join(["a0: &a0 [1]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)), ""]), 5),
+        ("\n# c\n\na: 1\na: 1\n", 10),
+    ],
+    ids=[
+        "twice",
+        "alias",
+        "bracket",
+        "quotation",
+        "indentation",
+        "block",
+        "cycle",
+        "deep",
+        "control",
+        "bomb",
+        "comment",
+    ],
+)
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_documents_around_a_broken_one_are_read_and_its_line_counts_in_the_file(
+    broken: str, line: int, ending: str
+) -> None:
+    text = f"{POD.replace('NAME', 'a')}---\n{broken}--- # next\n{POD.replace('NAME', 'b')}"
+    found = of_yaml(text.replace("\n", ending))
+
+    assert [one.name for one in found.snapshot.pods] == ["a", "b"]
+    assert [str(one).partition(":")[0] for one in found.errors] == [f"file.yaml, line {line}"]
+    assert (found.where["Pod/default/a"], found.where["Pod/default/b"]) == (
+        "file.yaml, document 1",
+        "file.yaml, document 3",
+    )
+
+
+def test_several_broken_documents_of_one_file_are_reported_in_their_order() -> None:
+    text = f"a: 1\na: 2\n---\n{POD.replace('NAME', 'B')}...\n%YAML 1.1\n# c\n---\n{POD.replace('NAME', 'c')}---\nb: [\n"
+    found = of_yaml(f"{text}---\nname: {{{{ .Release.Name }}}}\n")
+
+    assert [str(one).split(": ")[0] for one in found.errors] == [
+        "file.yaml, line 2",
+        "Pod/default/B",
+        "file.yaml, line 17",
+        "file.yaml, line 19",
+    ]
+    assert [one.name for one in found.snapshot.pods] == ["c"]
+    assert ["helm template" in str(one) for one in found.errors] == [False, False, False, True]
+    assert set(found.unreadable.values()) == {"file.yaml"}
+
+
 def test_every_file_is_read_and_every_unreadable_one_reported(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: [")
     (tmp_path / "b.json").write_bytes(b"\xff")
