@@ -28,7 +28,8 @@ from joiner.cluster import InvalidField
 from joiner.cluster.quantities import parse_amount
 from joiner.pools.codecs.karpenter_v1 import TERMS
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.suggestions import suggest_nearest
+from joiner.pools.suggestions import refuse_field, suggest_nearest
+from joiner_cli.manifests.pattern_remedies import describe_pattern
 
 Schema = Mapping[str, Any]
 
@@ -45,6 +46,11 @@ TYPE_NAMES: Final = {
 }
 
 
+QUANTITY_REMEDY: Final = 'give a quantity, such as "1000", "500m" or "64Gi"'
+BOOLEAN_WORDS: Final = {  # the words of YAML 1.1, which a manifest read by kubectl may have
+    False: ', or "n", "no" or "off" if that is the word here: without quotes, it means false',
+    True: ', or "y", "yes" or "on" if that is the word here: without quotes, it means true',
+}
 FIELD_EXAMPLES: Final[Mapping[str, str]] = {
     **TERMS,
     "nodeClassRef": "{group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}",
@@ -122,7 +128,8 @@ class _ManifestParser:
 
     def _wrong(self, path: str, raw: Any, kind: str, instead: Any) -> Any:
         if kind == "string" and not isinstance(raw, dict | list):
-            self.notes.note(path, raw, f'put it in quotes: "{_plain(raw)}"')
+            words = BOOLEAN_WORDS[raw] if isinstance(raw, bool) else ""
+            self.notes.note(path, raw, f'put it in quotes: "{_plain(raw)}"{words}')
             return _plain(raw)
         unquoted = ", without quotes" if isinstance(raw, str) and kind in ("integer", "boolean") else ""
         self.notes.note(path, raw, f"give {TYPE_NAMES[kind]} here{unquoted}")
@@ -148,9 +155,7 @@ class _ManifestParser:
             if name not in known:
                 if not schema.get("x-kubernetes-preserve-unknown-fields"):
                     self.doubts.append(_at(path, name))
-                    self.notes.note(
-                        _at(path, name), value, f"there is no such field{suggest_nearest(str(name), sorted(known))}"
-                    )
+                    self.notes.note(_at(path, name), value, refuse_field(str(name), sorted(known)))
             elif value is not None:
                 read[name] = self.value(value, known[name], _at(path, name))
         for name, inner in known.items():
@@ -160,9 +165,26 @@ class _ManifestParser:
             for name in schema.get("required", ()):
                 if name not in read:
                     self.doubts.append(_at(path, name))
-                    like = f": write for example {FIELD_EXAMPLES[name]}" if name in FIELD_EXAMPLES else ""
-                    self.notes.missing(_at(path, name), f"{'it is empty' if name in raw else 'it is missing'}{like}")
+                    fault = "it is empty" if name in raw else "it is missing"
+                    self.notes.missing(_at(path, name), f"{fault}: {self._how_to_set(name, known.get(name, {}))}")
         return read
+
+    def _how_to_set(self, name: str, schema: Schema) -> str:
+        """Return the remedy for a required field without a value."""
+        if name in FIELD_EXAMPLES:
+            return f"write for example {FIELD_EXAMPLES[name]}"
+        if schema.get("$ref") == QUANTITY:
+            return QUANTITY_REMEDY
+        schema = self.types[schema["$ref"]] if "$ref" in schema else schema
+        if schema.get("enum"):
+            return f"use one of {', '.join(map(str, schema['enum']))}"
+        if "pattern" in schema:
+            return describe_pattern(schema["pattern"])
+        if name == "name":
+            return "give a name here"
+        needed = schema.get("required", ())
+        with_these = f", with {', '.join(needed)}" if needed else ""
+        return f"give {TYPE_NAMES.get(schema.get('type', ''), 'a value')} here{with_these}"
 
     def _map(self, raw: Mapping[str, Any], schema: Schema, path: str) -> dict[str, Any]:
         inner = schema.get("additionalProperties")
@@ -204,12 +226,12 @@ class _ManifestParser:
         remedy, text = "", _plain(raw)
         if schema.get("enum") and text not in schema["enum"] and not path.startswith("status"):
             remedy = f"use one of {', '.join(map(str, schema['enum']))}{suggest_nearest(text, schema['enum'])}"
-        elif len(text) > schema.get("maxLength", len(text)):
-            remedy = f"use {schema['maxLength']} characters at most"
         elif len(text) < schema.get("minLength", 0):
             remedy = "it must not be empty"
         elif not _matches_pattern(text, schema):
-            remedy = _describe_pattern(schema["pattern"])
+            remedy = describe_pattern(schema["pattern"])
+        elif len(text) > schema.get("maxLength", len(text)):
+            remedy = f"use {schema['maxLength']} characters at most"
         elif schema.get("format") == "date-time" and not TIME.fullmatch(text):
             remedy = 'give a time such as "2026-01-02T03:04:05Z"'
         if remedy:
@@ -235,6 +257,10 @@ class _ManifestParser:
             self.doubts.append(path)
             self.notes.note(path, raw, "give a whole number or a text")
             return 0
+        if isinstance(raw, int) and "pattern" in schema and not -LIMITS["int64"] - 1 <= raw <= LIMITS["int64"]:
+            size = "large" if raw > 0 else "small"
+            self.notes.note(path, raw, f"the number is too {size}: {describe_pattern(schema['pattern'])}")
+            return raw
         if isinstance(raw, int):
             return self._integer(raw, {"format": "int32" if "format" in schema else "int64"}, path)
         return self._text(raw, schema, path)
@@ -242,7 +268,7 @@ class _ManifestParser:
     def _quantity(self, raw: Any, path: str) -> Any:
         if isinstance(raw, dict | list):
             self.doubts.append(path)
-            self.notes.note(path, raw, 'give a quantity, such as "1000", "500m" or "64Gi"')
+            self.notes.note(path, raw, QUANTITY_REMEDY)
             return "0"
         raw = raw.strip(" ") if isinstance(raw, str) else raw
         try:
@@ -267,30 +293,6 @@ def _at(path: str, name: object) -> str:
 
 def _kind(schema: Schema, types: Mapping[str, Schema]) -> str:
     return str((types[schema["$ref"]] if "$ref" in schema else schema).get("type") or "")
-
-
-PATTERN_EXAMPLES: Final = {  # descriptions of patterns, by a text that matches
-    "90s": "write a duration such as 30s, 15m or 720h",
-    "12h": "write a duration in hours and minutes such as 12h or 8h30m",
-    "500m": "write a Kubernetes quantity such as 500m, 2 or 4Gi",
-    "20%": "write a number or a share such as 2 or 20%",
-}
-
-
-def _describe_pattern(pattern: str) -> str:
-    """Describe a pattern by an example, or by the pattern itself.
-
-    >>> _describe_pattern("^(([0-9]+(s|m|h))+|Never)$")
-    'write a duration such as 30s, 15m or 720h, or Never'
-    >>> _describe_pattern("^sg-[0-9a-z]+$")
-    'it must look like ^sg-[0-9a-z]+$'
-    """
-    found = next(
-        (description for example, description in PATTERN_EXAMPLES.items() if _pattern(pattern).search(example)), ""
-    )
-    if not found or _pattern(pattern).search("x"):
-        return f"it must look like {pattern}"
-    return f"{found}, or Never" if _pattern(pattern).search("Never") else found
 
 
 def _is_scalar(value: object) -> bool:

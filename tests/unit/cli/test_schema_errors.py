@@ -1,9 +1,12 @@
 """Schema errors of a manifest are reported together with invalid values, with examples as remedies."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from joiner_cli.manifests.openapi_schemas import Schemas
+from joiner_cli.manifests.pattern_remedies import REMEDIES
 from tests.unit.cli.command_runs import deployment, pod, pool
 from tests.unit.cli.manifest_reading import read_objects, refusals
 
@@ -108,3 +111,101 @@ def test_an_invalid_time_in_a_status_is_ignored(moment: object) -> None:
 
     assert of_class.startswith(f"EC2NodeClass/default: status.conditions[0].lastTransitionTime is {moment}: ")
     assert of_pod.startswith("file.json: apiVersion: it is missing")
+
+
+def node_class(**spec: Any) -> dict[str, Any]:
+    terms = [{"tags": {"karpenter.sh/discovery": "shop"}}]
+    given = {
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "role": "r",
+        "subnetSelectorTerms": terms,
+        "securityGroupSelectorTerms": terms,
+        **spec,
+    }
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": given,
+    }
+
+
+def claim(kind: str, name: Any, **spec: Any) -> dict[str, Any]:
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    of_kind = {
+        "NodeClaim": ("karpenter.sh/v1", {"nodeClassRef": ref}),
+        "Machine": ("karpenter.sh/v1alpha5", {"machineTemplateRef": {"name": "default"}}),
+    }
+    version, refers = of_kind[kind]
+    labels = {"karpenter.sh/provisioner-name": "p"} if kind == "Machine" else {}
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {**refers, "requirements": [], **spec}}
+
+
+def patterns_of(schema: Any) -> Iterator[str]:
+    """Yield every pattern of a schema; a property may have this name, too."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("pattern"), str):
+            yield schema["pattern"]
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for one in schema:
+            yield from patterns_of(one)
+
+
+def test_every_pattern_of_the_packaged_schemas_has_a_remedy_in_words() -> None:
+    found = {pattern for schema in Schemas.packaged().types.values() for pattern in patterns_of(schema)}
+
+    assert found == set(REMEDIES)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "refusal"),
+    [
+        (
+            node_class(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "12Qx"}}]),
+            'ebs.volumeSize is 12Qx: give a size from 1Gi to 64Ti, such as "40Gi"',
+        ),
+        (
+            node_class(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": 10**40}}]),
+            f'ebs.volumeSize is {10**40}: the number is too large: give a size from 1Gi to 64Ti, such as "40Gi"',
+        ),
+        (
+            node_class(subnetSelectorTerms=[{"id": "vpc-1"}]),
+            'subnetSelectorTerms[0].id is vpc-1: give the id of a subnet, such as "subnet-0123456789abcdef0"',
+        ),
+        (
+            pool(limits={"cpu": 10**40}),
+            f"spec.limits[cpu] is {10**40}: the number is too large: write a Kubernetes quantity such as 500m, 2 or",
+        ),
+        (pool(limits={"cpu": -(10**40)}), f"spec.limits[cpu] is {-(10**40)}: the number is too small: write a Kub"),
+        (pool(sizee=3), "spec.sizee is 3: there is no such field; remove it"),
+        (pool() | {"spec": None}, "spec: it is empty: give fields (key: value) here, with template"),
+        (
+            pool(requirements=[{"operator": "Exists"}]),
+            "spec.template.spec.requirements[0].key: it is missing: give a text here",
+        ),
+        (
+            pool(requirements=[{"key": "a/b"}]),
+            "requirements[0].operator: it is missing: use one of In, NotIn, Exists, DoesNotExist",
+        ),
+        (
+            pool(node={"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"}}),
+            "spec.template.spec.nodeClassRef.name: it is missing: give a name here",
+        ),
+        (claim("NodeClaim", "a", nodeClassRef=None), "spec.nodeClassRef: it is empty: write for example {group:"),
+        (
+            claim("NodeClaim", False),
+            'metadata.name is false: put it in quotes: "false", or "n", "no" or "off" if that is the word here',
+        ),
+    ],
+)
+def test_a_schema_error_has_a_remedy_in_words(manifest: dict[str, Any], refusal: str) -> None:
+    found = refusals(manifest)
+
+    assert [one for one in found if refusal in one], found
+    assert not [one for one in found if "^" in one]
+
+
+def test_empty_lists_that_the_api_server_accepts_are_valid() -> None:
+    assert refusals(pool(requirements=[]), node_class(blockDeviceMappings=[])) == []

@@ -23,6 +23,7 @@ QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 WHOLE_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}|-[0-9]{1,30}")
 MOST_ANNOTATION_BYTES: Final = 256 * 1024
 
+OWNER_FIELD = "it is missing: copy it from the owner, or remove the reference"
 DNS_LABEL = "use up to 63 lowercase letters, digits and -, beginning and ending with a letter or digit"
 DNS_SUBDOMAIN = (
     "use up to 253 lowercase letters, digits, - and ., each part beginning and ending with a letter or digit"
@@ -89,7 +90,7 @@ def check_metadata(metadata: Mapping[str, Any], notes: ManifestProblems, *, kind
     for number, owner in enumerate(metadata.get("ownerReferences") or ()):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                notes.note(f"metadata.ownerReferences[{number}].{field}", owner.get(field), "it is missing")
+                notes.note(f"metadata.ownerReferences[{number}].{field}", owner.get(field), OWNER_FIELD)
     if sum(bool(owner.get("controller")) for owner in metadata.get("ownerReferences") or ()) > 1:
         notes.note("metadata.ownerReferences", metadata["ownerReferences"], "only one owner can be the controller")
     for number, finalizer in enumerate(metadata.get("finalizers") or ()):

@@ -33,7 +33,7 @@ def check_pod(manifest: Manifest, notes: ManifestProblems) -> None:
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     check_deletion_cost(annotations, notes, "metadata.annotations")
     if not manifest.get("spec"):
-        notes.missing("spec")
+        notes.missing("spec", "it is missing: write at least its containers")
         return
     check_pod_spec(manifest["spec"], notes, "spec")
 

@@ -47,7 +47,7 @@ def check_job(manifest: Manifest, notes: ManifestProblems) -> None:
     """Note mistakes in a Job."""
     spec = manifest.get("spec")
     if not spec:
-        notes.missing("spec")
+        notes.missing("spec", "it is missing: write at least its template")
         return
     for field in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
         if (spec.get(field) or 0) < 0:
@@ -106,7 +106,7 @@ def check_workload(manifest: Manifest, notes: ManifestProblems) -> None:
     """Check a Deployment, ReplicaSet or DaemonSet, or the common part of a StatefulSet."""
     spec = manifest.get("spec")
     if not spec:
-        notes.missing("spec")
+        notes.missing("spec", "it is missing: write at least its selector and template")
         return
     _check_replicas(spec, notes)
     before = len(notes.errors)
@@ -143,7 +143,7 @@ def check_template(
     check_annotations(metadata.get("annotations") or {}, notes, f"{path}.metadata.annotations")
     check_deletion_cost(metadata.get("annotations") or {}, notes, f"{path}.metadata.annotations")
     if not spec:
-        notes.missing(f"{path}.spec")
+        notes.missing(f"{path}.spec", "it is missing: write at least its containers")
         return
     policy = spec.get("restartPolicy") or "Always"
     if policy not in policies:

@@ -15,3 +15,12 @@ def suggest_nearest(name: str, known: Sequence[str]) -> str:
     lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.strip().lower(), lower, n=1)
     return f'; did you mean "{lower[near[0]]}"?' if near else ""
+
+
+def refuse_field(name: str, known: Sequence[str]) -> str:
+    """Return the remedy for a field that does not exist.
+
+    >>> refuse_field("limitz", ["limits"]), refuse_field("a", ["limits"])
+    ('there is no such field; did you mean "limits"?', 'there is no such field; remove it')
+    """
+    return f"there is no such field{suggest_nearest(name, known) or '; remove it'}"

@@ -16,7 +16,7 @@ def read_network_interfaces(spec: ManifestFields) -> tuple[NetworkInterface, ...
     for item in items:
         for key in ("networkCardIndex", "deviceIndex"):
             if key not in item:
-                item.wrong(key, "it is missing")
+                item.wrong(key, "it is missing: give a number from 0")
         kind = item.text("interfaceType", one_of=("interface", EFA_ONLY))
         card = item.integer("networkCardIndex", minimum=0)
         device = item.integer("deviceIndex", minimum=0)

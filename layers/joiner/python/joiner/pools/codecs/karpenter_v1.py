@@ -126,7 +126,8 @@ def _check_static(spec: ManifestFields, pool: NodePool) -> None:
 def _read_class_ref(fields: ManifestFields) -> NodeClassRef:
     group, kind, name = fields.text("group"), fields.text("kind"), fields.text("name")
     for missing in (key for key in ("group", "kind", "name") if key not in fields):
-        fields.wrong(missing, "it is missing")
+        example = {"group": CLASS_GROUP, "kind": "EC2NodeClass"}.get(missing, "the name of an EC2NodeClass")
+        fields.wrong(missing, f"it is missing: write {example}")
     if group is not None and group != CLASS_GROUP:
         fields.wrong("group", f"use {CLASS_GROUP}")
     if kind is not None and kind != "EC2NodeClass":

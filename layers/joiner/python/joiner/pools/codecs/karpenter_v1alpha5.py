@@ -139,7 +139,7 @@ def _read_provider_ref(spec: ManifestFields, name: str) -> NodeClassRef:
     ref.text("kind", one_of=("AWSNodeTemplate",))
     referred = ref.text("name")
     if "name" not in ref:
-        ref.wrong("name", "it is missing")
+        ref.wrong("name", "it is missing: write the name of an AWSNodeTemplate")
     ref.close()
     return NodeClassRef("AWSNodeTemplate", referred or "")
 

@@ -20,7 +20,7 @@ from typing import Any
 from joiner.cluster import Resources
 from joiner.pools.durations import parse_duration
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests, Severity
-from joiner.pools.suggestions import suggest_nearest
+from joiner.pools.suggestions import refuse_field, suggest_nearest
 
 SHOWN = 80  # the maximum length of a value in a message
 
@@ -36,7 +36,7 @@ class ManifestProblems:
         """Add a problem of a field with its value and remedy."""
         self.problems.append(InvalidManifest(self.subject, field, format_value(value), remedy, severity))
 
-    def missing(self, field: str, remedy: str = "it is missing", severity: Severity = "error") -> None:
+    def missing(self, field: str, remedy: str, severity: Severity = "error") -> None:
         """Note a required field that is missing, so that there is no value to show."""
         self.problems.append(InvalidManifest(self.subject, field, "", remedy, severity))
 
@@ -84,7 +84,10 @@ class ManifestFields:
             self.notes.note(self.at(name), value, remedy, severity)
 
     def text(self, name: str, *, one_of: Sequence[str] = (), pattern: str = "", remedy: str = "") -> str | None:
-        """Return a text; None if it is missing or, after a noted problem, invalid."""
+        """Return a text; None if it is missing or, after a noted problem, invalid.
+
+        ``remedy`` describes ``pattern`` in words.
+        """
         value = self.raw(name)
         if value is None:
             return None
@@ -95,7 +98,7 @@ class ManifestFields:
             self.wrong(name, remedy or f"use one of {', '.join(one_of)}{suggest_nearest(value, one_of)}")
             return None
         if pattern and not re.fullmatch(pattern, value):
-            self.wrong(name, remedy or f"it must look like {pattern}")
+            self.wrong(name, remedy)
             return None
         return value
 
@@ -191,7 +194,7 @@ class ManifestFields:
             if outside:
                 remedy = f'there is no such field here; it may belong under "{outside}" (check the indentation)'
             else:
-                remedy = f"there is no such field{suggest_nearest(str(name), sorted(self._read))}"
+                remedy = refuse_field(str(name), sorted(self._read))
             self.notes.note(self.at(str(name)), self._values[name], remedy)
 
 

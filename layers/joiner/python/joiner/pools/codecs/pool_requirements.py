@@ -45,8 +45,10 @@ def read_requirements(fields: ManifestFields, name: str, *, legacy: bool) -> lis
         )
         minimum = None if legacy else item.integer("minValues", minimum=1, maximum=50)
         item.close()
-        for missing in (n for n in ("key", "operator") if n not in item):
-            item.wrong(missing, "it is missing")
+        if "key" not in item:
+            item.wrong("key", "it is missing: write a label, such as kubernetes.io/arch")
+        if "operator" not in item:
+            item.wrong("operator", f"it is missing: use one of {', '.join(LEGACY_OPERATORS if legacy else OPERATORS)}")
         if key is not None and (remedy := key_fault(key, legacy=legacy)):
             item.wrong("key", remedy)
         if key is not None and operator is not None:
@@ -114,8 +116,10 @@ def read_pool_taints(fields: ManifestFields, *lists: str) -> tuple[tuple[Taint, 
             key, value, effect = item.text("key"), item.text("value") or "", item.text("effect", one_of=TAINT_EFFECTS)
             item.raw("timeAdded")
             item.close()
-            for missing in (n for n in ("key", "effect") if n not in item):
-                item.wrong(missing, "it is missing")
+            if "key" not in item:
+                item.wrong("key", "it is missing: write a taint key, such as example.com/dedicated")
+            if "effect" not in item:
+                item.wrong("effect", f"it is missing: use one of {', '.join(TAINT_EFFECTS)}")
             if key is None or effect is None:
                 continue
             prefix, slash, own = key.rpartition("/")
