@@ -215,8 +215,17 @@ class _ManifestReader:
             dict(sorted(self.passed_over.items())),
             self.unreadable,
             readiness.classes,
-            {kind: len(items) for kind, items in sorted(self.by_kind.items()) if items},
+            self._counts(),
         )
+
+    def _counts(self) -> dict[str, int]:
+        """Return the numbers of valid objects by kind; some mistakes are found only when a snapshot is read."""
+        counts = Counter({kind: len(items) for kind, items in sorted(self.by_kind.items())})
+        for subject in self._broken() & self.seen.keys() - self.contradicted:
+            one = self.seen[subject]
+            kind = subject.partition("/")[0]
+            counts[kind] -= any(one is other for other in self.by_kind.get(kind, ()))
+        return {kind: number for kind, number in counts.items() if number}
 
     def _broken(self) -> frozenset[str]:
         return frozenset(one.object for one in self.problems if one.severity == "error")
@@ -252,7 +261,10 @@ class _ManifestReader:
     ) -> Snapshot:
         """Return the snapshot of the valid objects, and collect the problems that its readers find."""
         family = find_ip_family(lists.get("nodes") or ())
-        snapshot = with_claim_pools(Snapshot.from_lists(lists, default_spreads=self.default_spreads, ip_family=family))
+        listed = Snapshot.from_lists(lists, default_spreads=self.default_spreads, ip_family=family)
+        invalid = {one.object for one in listed.problems if one.severity == "error"}
+        valid_claims = tuple(one for one in listed.claims if one.key not in invalid)
+        snapshot = with_claim_pools(replace(listed, claims=valid_claims))
         self.problems.extend(readiness.warnings)
         self.problems.extend(one for one in snapshot.problems if not is_absent_class(one))
         broken, claims = self._broken(), [pool for pool in snapshot.pools if pool.claim]

@@ -207,5 +207,33 @@ def test_a_schema_error_has_a_remedy_in_words(manifest: dict[str, Any], refusal:
     assert not [one for one in found if "^" in one]
 
 
+def test_a_claim_with_two_mistakes_is_one_invalid_object() -> None:
+    wrong = claim("NodeClaim", False, resources={"requests": {"cpu": -5}})
+
+    found = read_objects(wrong).errors
+    assert {one.object for one in found} == {"NodeClaim (file.json)"}
+    assert [one.field for one in found] == ["metadata.name", "spec.resources.requests.cpu"]
+
+
+@pytest.mark.parametrize("kind", ["NodeClaim", "Machine"])
+def test_an_invalid_claim_is_left_out_of_the_plan_and_of_the_counts(kind: str) -> None:
+    found = read_objects(claim(kind, "m", resources={"requests": {"cpu": -5}}), claim(kind, "good"))
+
+    assert [(one.object, one.field) for one in found.errors] == [(f"{kind}/m", "spec.resources.requests.cpu")]
+    assert [one.claim for one in found.snapshot.pools] == [f"{kind}/good"]
+    assert found.counts == {kind: 1}
+
+
+@pytest.mark.parametrize("size", [-5, "12Qx", 10**40])
+def test_a_pool_of_an_invalid_class_is_valid_and_has_a_warning(size: Any) -> None:
+    wrong = node_class(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": size}}])
+    found = read_objects(wrong, pool())
+
+    assert [one.object for one in found.errors] == ["EC2NodeClass/default"]
+    warnings = [(one.object, one.severity, one.remedy) for one in found.problems if one.object == "NodePool/default"]
+    assert warnings == [("NodePool/default", "warning", "this class is invalid; the plan has no nodes of it")]
+    assert found.counts == {"NodePool": 1}
+
+
 def test_empty_lists_that_the_api_server_accepts_are_valid() -> None:
     assert refusals(pool(requirements=[]), node_class(blockDeviceMappings=[])) == []

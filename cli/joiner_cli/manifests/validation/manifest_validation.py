@@ -1,9 +1,11 @@
 """The checks of each kind of object, and how they apply to a manifest."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from joiner.pools import InvalidManifest, read_manifests
+from joiner.pools.codecs.declared_objects import CORRECT_CLASS
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner_cli.manifests.validation import node_validation, pod_validation, volume_validation, workload_validation
 from joiner_cli.manifests.validation.independent_errors import is_independent, may_be_consequence, pod_spec_path
@@ -52,7 +54,9 @@ def check_independent_fields(
     if kind.startswith("karpenter"):
         declared = {name: part for name, part in manifest.items() if name != "status"}
         beside += [
-            one for one in read_manifests([declared]).problems if one.severity == "error" and not is_absent_class(one)
+            replace(one, object=notes.subject)  # the name may be wrong, too
+            for one in read_manifests([declared]).problems
+            if one.severity == "error" and not is_absent_class(one)
         ]
     reported = tuple(notes.problems)
     notes.problems.extend(one for one in beside if not may_be_consequence(one, reported, doubts))
@@ -67,5 +71,5 @@ CLASS_FIELDS: Final = (
 
 
 def is_absent_class(problem: InvalidManifest) -> bool:
-    """Return whether the problem is a missing node class, for which an offline plan assumes defaults."""
-    return problem.field in CLASS_FIELDS and problem.remedy.startswith("there is no such")
+    """Return whether the problem is an invalid node class, or a missing one, for which a plan assumes defaults."""
+    return problem.field in CLASS_FIELDS and problem.remedy.startswith(("there is no such", CORRECT_CLASS))

@@ -86,6 +86,7 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
     )
 
 
+CORRECT_CLASS: Final = "correct the class; its own problems name the fields"
 POOL_CLASS_FIELDS: Final = {"Provisioner": "spec.providerRef", "NodePool": "spec.template.spec.nodeClassRef"}
 CLAIM_CLASS_FIELDS: Final = {"Provisioner": "spec.machineTemplateRef", "NodePool": "spec.nodeClassRef"}
 """Where a pool, or a claim that is launched for itself, names its class: by the kind of the pool."""
@@ -110,7 +111,7 @@ def find_missing_classes(
             pool.class_ref.name, sorted(one.name for one in classes if one.kind == pool.class_ref.kind)
         )
         absent = f"there is no such {pool.class_ref.kind}; create it or name another{near}"
-        remedy = "correct the class; its own problems name the fields" if key in broken else absent
+        remedy = CORRECT_CLASS if key in broken else absent
         yield InvalidManifest(pool.key, field, key, remedy)
 
 
