@@ -10,10 +10,9 @@ import yaml
 from joiner.cluster.quantities import parse_amount
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
-from tests.e2e.agent_nodes import UNREGISTERED, write_node_config
 from tests.e2e.stack_actions import SCENARIOS, Actor
 from tests.e2e.stack_manifests import deployment
-from tests.local.launch_fixtures import IMAGE_PARAMETER
+from tests.e2e.user_launch_template import create_user_template
 
 pytestmark = pytest.mark.e2e
 
@@ -74,33 +73,13 @@ def test_an_unusable_pool_is_reported_and_becomes_ready_after_it_is_fixed(
 
 
 def test_a_pool_that_names_a_launch_template_gives_nodes_with_its_content(empty: Actor) -> None:
-    ec2, name, tag = (
-        empty.world.client("ec2"),
-        "nodes-of-ours",
-        {"Key": "karpenter.sh/discovery", "Value": "joiner-demo"},
-    )
-    described = empty.world.client("eks").describe_cluster(name="joiner-demo")["cluster"]
-    (group,) = ec2.describe_security_groups(Filters=[{"Name": f"tag:{tag['Key']}", "Values": [tag["Value"]]}])[
-        "SecurityGroups"
-    ]
-    user_data = write_node_config(described, labels="team=ours", taints=[UNREGISTERED])
-    content = {
-        "ImageId": f"resolve:ssm:{IMAGE_PARAMETER.format('x86_64')}",
-        "IamInstanceProfile": {"Name": "KarpenterNodeInstanceProfile-joiner-demo"},
-        "SecurityGroupIds": [group["GroupId"]],
-        "BlockDeviceMappings": [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 33, "VolumeType": "gp3"}}],
-        "UserData": base64.b64encode(user_data).decode(),
-    }
+    ec2, name = empty.world.client("ec2"), "nodes-of-ours"
     provisioner = manifest("a-inline-provider.yaml", {})
     provisioner["spec"]["provider"] = {"launchTemplate": name}
     empty.create(provisioner)
     assert f"there is no launch template {name}" in readiness(empty, "False")["message"]
 
-    ec2.create_launch_template(
-        LaunchTemplateName=name,
-        LaunchTemplateData=content,
-        TagSpecifications=[{"ResourceType": "launch-template", "Tags": [tag]}],
-    )
+    user_data = create_user_template(empty, name)
     try:
         empty.create(deployment("patient"))
         empty.wait_running(1, "patient")

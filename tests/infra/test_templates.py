@@ -33,6 +33,7 @@ def test_the_local_template_differs_from_the_examples_only_in_settings(
         example_settings,
         node_roles=roles,
         node_classes=replace(local_settings.node_classes, launch_templates=templates),
+        planning=local_settings.planning,
         ceilings=local_settings.ceilings,  # local nodes cost nothing
     )
 

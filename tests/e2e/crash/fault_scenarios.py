@@ -77,6 +77,7 @@ FAULT_SCENARIOS: Final = (
     FaultScenario("sweep that finds failing nodes", SWEEP, goes_up=False, trouble=FAILING_NODES),
     FaultScenario("scale-up after a refresh", UP, goes_up=True, trouble=REFRESH, callers=("refresh_catalogue",)),
     FaultScenario("scale-up of a Deployment", UP, goes_up=True, stage="nothing"),
+    FaultScenario("scale-up with a launch template of a user", UP, goes_up=True, stage="a launch template"),
     CONSOLIDATION,
     FaultScenario("consolidation with a replacement", DISRUPT, goes_up=False, stage="an oversized node"),
     FaultScenario("replacement of a drifted node", DISRUPT, goes_up=False, stage="a drifted node"),

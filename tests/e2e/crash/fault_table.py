@@ -23,6 +23,7 @@ READS: Final = (
     "dynamodb GetItem ",
     "s3 GET ",
     "ec2 Describe",
+    "ec2 Get",
     "ssm Get",
     "eks GET ",
 )

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from joiner.adapters.spot_history import put_spot_hours
+from joiner.adapters.store import Store
+from joiner.catalogue.interruption_history import SpotHours
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.fault_scenarios import (
@@ -206,7 +209,9 @@ class Troubles:
         self.actor.create(*pods)
 
     def _refresh_the_catalogue(self) -> None:
-        """As the schedule does; its result is ignored."""
+        """As the schedule does, after spot nodes of one family have run; its result is ignored."""
+        store = Store(self.actor.world.client("s3"), self.actor.outputs["BucketName"])
+        put_spot_hours(store, SpotHours({"m5.large": {"us-east-1a": 5.0}}, int(time.time())))
         functions = self.actor.world.client("lambda")
         name = next(
             each["FunctionName"]

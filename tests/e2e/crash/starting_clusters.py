@@ -10,10 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from botocore.exceptions import ClientError
+
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, until
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, NEVER_DISRUPTED, deployment, node_class, node_pool
+from tests.e2e.user_launch_template import create_user_template
 
 NODE_POOL: Final = "/apis/karpenter.sh/v1/nodepools/dense"
 POD: Final = "/api/v1/namespaces/default/pods"
@@ -49,6 +52,9 @@ class StartingCluster:
     detected: bool = False
     """A sweep has found that."""
 
+    template: str = ""
+    """The launch template of a user from which the nodes are launched; the pool is a Provisioner then."""
+
     @property
     def most(self) -> int:
         """Nodes that may stand at the end: those of a disruption that was undone, and a replacement that stays."""
@@ -70,7 +76,11 @@ class StartingCluster:
             actor.rest()
 
     def _launch(self, actor: Actor) -> None:
-        actor.create(node_class("dense"), self._pool())
+        if self.template:
+            self._create_template(actor)
+            actor.create(self._legacy_pool())
+        else:
+            actor.create(node_class("dense"), self._pool())
         actor.rest()
         if not self.nodes:
             return
@@ -100,6 +110,24 @@ class StartingCluster:
             expireAfter="Never",
         )
 
+    def _create_template(self, actor: Actor) -> None:
+        with suppress(ClientError):  # it does not exist at the first time
+            actor.world.client("ec2").delete_launch_template(LaunchTemplateName=self.template)
+        create_user_template(actor, self.template)
+
+    def _legacy_pool(self) -> Object:
+        provider = {"launchTemplate": self.template, "subnetSelector": {"karpenter.sh/discovery": "joiner-demo"}}
+        requirements = [
+            {"key": key, "operator": "In", "values": list(values)}
+            for key, values in ((CAPACITY_TYPE, ["on-demand"]), (INSTANCE_TYPE, self.types))
+        ]
+        return {
+            "apiVersion": "karpenter.sh/v1alpha5",
+            "kind": "Provisioner",
+            "metadata": {"name": "dense"},
+            "spec": {"provider": provider, "requirements": requirements},
+        }
+
 
 def _pod(name: str, cpu: str) -> Object:
     spec = deployment(name, cpu=cpu)["spec"]["template"]["spec"]
@@ -109,6 +137,17 @@ def _pod(name: str, cpu: str) -> Object:
 STAGES: Final[Mapping[str, StartingCluster]] = {
     "nothing": StartingCluster(
         ("m5.large",), NEVER_DISRUPTED, replicas=2, cpu="1500m", nodes=0, least=2, launches=2, evictions=0
+    ),
+    "a launch template": StartingCluster(
+        ("m5.large",),
+        NEVER_DISRUPTED,
+        replicas=2,
+        cpu="1500m",
+        nodes=0,
+        least=2,
+        launches=2,
+        evictions=0,
+        template="nodes-of-a-user",
     ),
     "half-used nodes": StartingCluster(
         ("m5.large",), UNUSED, replicas=2, cpu="800m", fillers=("1", "1"), nodes=2, least=1, launches=0, evictions=1

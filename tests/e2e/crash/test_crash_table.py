@@ -58,6 +58,7 @@ def rig(deployed: Actor) -> Iterator[Rig]:
     deployed.reported |= failed_executions(deployed.world, ()).keys()  # they were made to fail
     deployed.knob("mishaps/pace", factor=1)
     deployed.knob("instances", **before)
+    made.troubles.forget_launch_templates()
     stack.agent_knob("boot", {"seconds": 1.0, "readySeconds": 0.5, "goneSeconds": 1.0})
     made.clean()
 
