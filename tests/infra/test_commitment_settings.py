@@ -11,6 +11,8 @@ from joiner.catalogue.reserved_instances_and_savings_plans import (
     SavingsPlan,
     commitments_of_settings,
 )
+from joiner_local.aws.iam.api_call_parsing import ApiCall
+from joiner_local.aws.iam.required_permissions import required_permissions
 from tests.infra.conftest import Synthesis, Synthesise, flat
 
 DECLARED = CommitmentSettings(
@@ -91,3 +93,18 @@ def test_only_the_setting_lets_the_refresh_read_placement_scores(
     assert variables(scored)["JOINER_PLACEMENT_SCORES"] == "true"
     assert actions(scored) - actions(example) == {"ec2:GetSpotPlacementScores", "ec2:DescribeAvailabilityZones"}
     assert variables(example)["JOINER_PLACEMENT_SCORES"] == "false"
+
+
+def test_the_local_iam_knows_the_calls_that_each_setting_adds(
+    synthesise: Synthesise, example: Synthesis, example_settings: Settings
+) -> None:
+    every = replace(
+        example_settings,
+        commitments=CommitmentSettings(from_account=True),
+        planning=PlanningSettings(spot_placement_scores=True),
+    )
+    added = sorted(actions(synthesise(every)) - actions(example))
+
+    assert "ec2:GetSpotPlacementScores" in added
+    calls = [ApiCall(*action.split(":")) for action in added]
+    assert [[needed.action for needed in required_permissions(call)] for call in calls] == [[each] for each in added]

@@ -43,7 +43,7 @@ def arn(kind: str, identifier: str = "*") -> str:
 
 def ec2_required_permissions(operation: str, params: Mapping[str, Any]) -> Iterator[RequiredPermission] | None:
     """Return the permissions of the call itself; None for a call that is not known here."""
-    if operation.startswith(("Describe", "GetEbs")):
+    if operation.startswith(("Describe", "GetEbs", "GetSpot")):
         return iter([RequiredPermission(f"ec2:{operation}", "*")])
     table = TABLE.get(operation)
     return None if table is None else table(params)
