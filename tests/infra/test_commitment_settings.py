@@ -106,5 +106,5 @@ def test_the_local_iam_knows_the_calls_that_each_setting_adds(
     added = sorted(actions(synthesise(every)) - actions(example))
 
     assert "ec2:GetSpotPlacementScores" in added
-    calls = [ApiCall(*action.split(":")) for action in added]
+    calls = [ApiCall(service, operation) for service, _, operation in (action.partition(":") for action in added)]
     assert [[needed.action for needed in required_permissions(call)] for call in calls] == [[each] for each in added]

@@ -1,17 +1,15 @@
 """User data: the configuration that a node reads at its first start to join the cluster.
 
-The family of the image decides its form (``image_families``). Sources: Kubernetes, NodeRestriction; Karpenter,
-spec.userData.
+The family of the image decides its form (``image_families``). Source: Karpenter, spec.userData.
 """
 
 from typing import Any
 
-from joiner import names
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import ClusterDescription, NodeSettings, UserDataRefused
+from joiner.launching.new_node_labels import select_node_labels
 from joiner.launching.new_node_taints import list_node_taints
 from joiner.pools import NodeClaim, NodeClass, NodePool
-from joiner.pools.label_rules import OF_KUBERNETES, in_domain
 from joiner.pools.node_class import ImageFamily
 from joiner.pools.node_kubelet import choose_kubelet
 
@@ -45,18 +43,6 @@ def build_user_data(
             f"user data has {size} bytes and EC2 takes {LIMIT_BYTES}: shorten spec.userData",
         )
     return text
-
-
-def select_node_labels(claim: NodeClaim, pool: NodePool) -> dict[str, str]:
-    """Return the labels that the kubelet sets on its own node.
-
-    Without labels that NodeRestriction forbids (registration sets them) and labels that only the launched instance
-    decides.
-    """
-    declared = {key: value for key, value in claim.labels.items() if key in pool.labels or key in names.OURS}
-    return {key: value for key, value in declared.items() if not in_domain(key, OF_KUBERNETES)} | {
-        names.DO_NOT_SYNC_TAINTS: "true"
-    }
 
 
 def choose_kubelet_config(pool: NodePool, node_class: NodeClass) -> dict[str, Any]:
