@@ -127,6 +127,7 @@ class ManifestInstallation(Construct):
             "installer": self.installer.role.role_arn,
             "nodes": nodes.arns if settings.node_roles.manage_node_access_entry else [],
             "windowsNodes": nodes.windows_arns,
+            "ownNode": nodes.own_arn,
         }
         return Stack.of(self).to_json_string(mapped)
 

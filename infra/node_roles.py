@@ -36,8 +36,9 @@ class NodeIdentity(Construct):
             iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(settings.node_roles.names)
         ] or [self._make_role(settings)]
         self.names = settings.node_roles.names or (node_role_name(settings),)
-        self.arns = [
-            stack.format_arn(service="iam", region="", resource="role", resource_name=name) for name in self.names
+        self.own_arn, *self.arns = [
+            stack.format_arn(service="iam", region="", resource="role", resource_name=name)
+            for name in (node_role_name(settings), *self.names)
         ]
         self.windows_arns = [
             arn for name, arn in zip(self.names, self.arns, strict=True) if name in settings.node_roles.windows_names

@@ -223,21 +223,31 @@ def map_roles(kube: "Kube", mappings: str) -> None:
 
 
 def unmap_roles(kube: "Kube", mappings: str) -> None:
-    """Remove the roles from aws-auth. Those of nodes stay while an EC2 instance is a node of the cluster: a managed
-    node group may use the same role, and a Node does not name its role."""
+    """Remove the roles from aws-auth. Of those of nodes only the one that a deployment created is removed, and only if
+    no EC2 instance is a node: a node group of others may use a role and have no Node, and no Node names its role.
+    """
     if not mappings:
         return
     from joiner.adapters import aws_auth
     from joiner.adapters.kube_kinds import NODES
     from joiner.names import COMPUTE_TYPE
 
-    functions = [each.arn for each in _functions(json.loads(mappings))]
+    asked = json.loads(mappings)
+    functions = [each.arn for each in _functions(asked)]
     nodes = [str(each["metadata"]["name"]) for each in kube.list_metadata(NODES, labels=f"!{COMPUTE_TYPE}")]
-    if nodes:
-        logging.getLogger(__name__).warning(
-            "the roles of nodes stay in aws-auth: %d nodes, for example %s, may need them", len(nodes), min(nodes)
-        )
-    aws_auth.write(kube, lambda mapped: aws_auth.unmap_roles(mapped, functions, keep_nodes=bool(nodes)))
+    unused = [] if nodes else [asked.get("ownNode", "")]  # a deployment of an earlier version has no such key
+    kept: set[str] = set()
+
+    def change(mapped: aws_auth.MappedRoles) -> aws_auth.MappedRoles:
+        left = aws_auth.unmap_roles(mapped, functions, unused_nodes=unused)
+        kept.update(left.ours)
+        return left
+
+    aws_auth.write(kube, change)
+    if kept:
+        users = f"{len(nodes)} nodes, for example {min(nodes)}," if nodes else "node groups that are scaled to zero"
+        message = f"these roles of nodes stay in aws-auth, because {users} may have them: {', '.join(sorted(kept))}"
+        logging.getLogger(__name__).warning(message)
 
 
 def _functions(asked: Mapping[str, Any]) -> "list[RoleMapping]":

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.function_configuration import CONFIGURATIONS, CalledApi
-from infra.settings import Settings, load_settings
+from infra.settings import NodeRoleSettings, Settings, load_settings
 from infra.settings_reader import SettingsError
 from tests.infra.conftest import Synthesis, Synthesise, flat, function_of
 
@@ -41,6 +41,18 @@ def test_the_installer_maps_every_function_with_its_groups_and_the_node_roles(ma
     }
     assert roles[mapped["installer"]] == "install_manifests"
     assert [each.rpartition(":")[2] for each in mapped["nodes"]] == ["role/joiner-node-example-eu-west-1"]
+    assert mapped["ownNode"] == mapped["nodes"][0]
+
+
+def test_only_the_role_that_a_deployment_creates_is_unmapped_with_the_stack(
+    synthesise: Synthesise, example_settings: Settings
+) -> None:
+    settings = replace(example_settings, authentication_mode="CONFIG_MAP", node_roles=NodeRoleSettings(("Shared",)))
+    (manifests,) = synthesise(settings).resources("Custom::Manifests").values()
+    mapped = json.loads(flat(manifests["Properties"]["Mappings"]))
+
+    assert [each.rpartition(":")[2] for each in mapped["nodes"]] == ["role/Shared"]
+    assert mapped["ownNode"].rpartition(":")[2] == "role/joiner-node-example-eu-west-1"
 
 
 def test_the_installers_role_has_the_name_that_an_administrator_maps_before_it_exists(made: Synthesis) -> None:

@@ -25,6 +25,7 @@ ASKED = {
     "installer": f"{ROLE}joiner-installer-prod-eu-west-1",
     "nodes": [f"{ROLE}nodes"],
     "windowsNodes": [],
+    "ownNode": f"{ROLE}nodes",
 }
 MAPPINGS = json.dumps(ASKED)
 FOREIGN = """\
@@ -132,6 +133,22 @@ def test_the_roles_of_nodes_are_removed_from_a_cluster_of_fargate_nodes() -> Non
     install_manifests.unmap_roles(kube, MAPPINGS)
 
     assert stored(kube)["data"] == {"mapRoles": FOREIGN}
+
+
+def test_the_role_of_a_node_group_without_nodes_stays_and_is_reported(caplog: pytest.LogCaptureFixture) -> None:
+    named = json.dumps({**ASKED, "nodes": [f"{ROLE}nodes", f"{ROLE}shared"], "windowsNodes": [f"{ROLE}shared"]})
+    kube = FakeKube([config_map(FOREIGN)])
+    install_manifests.map_roles(kube, named)
+
+    install_manifests.unmap_roles(kube, named)
+
+    mapped = [each["rolearn"] for each in read_mappings(stored(kube)["data"]["mapRoles"])]
+    assert mapped == [f"{ROLE}managed-group", f"{ROLE}admins", f"{ROLE}shared"]
+    assert stored(kube)["metadata"]["annotations"][MAPPED_ROLES] == f"{ROLE}shared"
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "these roles of nodes stay in aws-auth, because node groups that are scaled to zero may have them: "
+        f"{ROLE}shared"
+    ]
 
 
 def test_an_entry_of_a_node_role_that_others_wrote_is_used_and_stays_at_the_end() -> None:
@@ -252,7 +269,7 @@ def test_a_role_that_was_renamed_loses_its_entry_but_former_node_roles_keep_thei
     names = [each["rolearn"].rpartition("/")[2] for each in read_mappings(stored(kube)["data"]["mapRoles"])]
     assert names == ["joiner-installer-prod-eu-west-1", "nodes", "sweep-2", "nodes-2"]
     install_manifests.unmap_roles(kube, json.dumps(changed))
-    assert stored(kube)["data"]["mapRoles"] == "[]\n"
+    assert [each["rolearn"] for each in read_mappings(stored(kube)["data"]["mapRoles"])] == [f"{ROLE}nodes-2"]
 
 
 def test_an_installer_that_nobody_admitted_fails_with_the_command_that_admits_it() -> None:

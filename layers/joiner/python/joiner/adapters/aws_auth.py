@@ -2,8 +2,8 @@
 
 Other programs write it, too (eksctl, Terraform, people). So only `mapRoles` and one annotation are written, with the
 resourceVersion that was read; a conflict means to read again. The annotation lists the roles that Joiner mapped: at the
-end only these are removed. A mapping of a node role that existed before is used as it is. A content that cannot be read
-is reported and stays.
+end only these are removed, except those of nodes that others may use. A mapping of a node role that existed before is
+used as it is. A content that cannot be read is reported and stays.
 
 A subject that may write this ConfigMap can become an administrator of the cluster.
 """
@@ -88,10 +88,11 @@ def map_roles(
     return MappedRoles(text, ours)
 
 
-def unmap_roles(mapped: MappedRoles, functions: Collection[str], *, keep_nodes: bool) -> MappedRoles:
-    """Return the content without the roles that Joiner mapped; with `keep_nodes` those of nodes stay."""
-    nodes = {role_of(each) for each in read_mappings(mapped.text) if each.get("username") == NODE_USERNAME}
-    kept = {arn for arn in mapped.ours if keep_nodes and arn.lower() in nodes}
+def unmap_roles(mapped: MappedRoles, functions: Collection[str], *, unused_nodes: Collection[str]) -> MappedRoles:
+    """Return the content without the roles that Joiner mapped; of those of nodes only `unused_nodes` are removed."""
+    unused = {arn.lower() for arn in unused_nodes}
+    nodes = {role_of(each) for each in read_mappings(mapped.text) if each.get("username") == NODE_USERNAME} - unused
+    kept = {arn for arn in mapped.ours if arn.lower() in nodes}
     remove = (mapped.ours | set(functions)) - kept
     return MappedRoles(edit_mappings(mapped.text, add=[], remove=remove), frozenset(kept))
 
