@@ -68,10 +68,11 @@ class BatchLooks:
     def compare(self, look: Look, pods: Iterable[Pod]) -> Look:
         """Return the look at these pods of the snapshot, which were listed after a batch that was complete at once.
 
-        The first pods of a burst may be the only ones at the first look. Of a single pod, or of the pods of complete
-        controllers, this costs no request and no time. A batch that has waited before is complete.
+        The first pods of a burst may be the only ones at the first look. If no others have come, this costs no request
+        and no time, whatever pods of other controllers the scheduler is about to try. A batch that has waited before is
+        complete.
         """
-        if not look.so_far.first_look or Batch.of(pods := tuple(pods)).keys <= look.batch.keys:
+        if not look.so_far.first_look or not Batch.of(pods := tuple(pods)).has_grown_since(look.batch):
             return look
         return self._assess(look.lease, look.so_far, pods)
 

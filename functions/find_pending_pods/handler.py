@@ -15,9 +15,9 @@ meanwhile, it gathers, too.
 A ring may come before the object behind it is stored. The lists of a snapshot begin when the objects of all counted
 rings can be read.
 
-Nothing is written in the cluster before other autoscalers are looked for, except the events about them. Then many
-listed pods are recorded in the cluster, so that their later events do not ring the doorbell. Without the record
-they ring again, which is harmless.
+Nothing is written in the cluster before other autoscalers are looked for, except the events about them. One that does
+not keep Joiner from acting is reported when the batch is complete. Many listed pods are recorded in the cluster, so
+that their later events do not ring the doorbell. Without the record they ring again, which is harmless.
 """
 
 import time
@@ -133,8 +133,8 @@ class PendingPodSearch:
         if look.growing and not look.batch.pending:  # there is nothing to record
             return self._incomplete(look)
         others = self._guards.detect(now)
-        self._report(others, task, now)
         if refused := refusal_reason(others):
+            self._report(others, task, now)
             return {"rings": lease.rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
         look = self._looks.gather(look, renew)
         if look.growing:
@@ -147,6 +147,7 @@ class PendingPodSearch:
         if look is not compared:  # pods came while the snapshot was taken
             await_stored(look.lease)
             read = self._read(now)
+        self._report(others, task, now)
         pending = Batch.of(read.world.pods).pending
         following = Gathering.of_next_batch(len(pending)).to_json()
         found = self._search(task, now, read)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -173,6 +174,24 @@ def test_pods_without_a_controller_that_come_while_the_snapshot_is_taken_are_in_
     assert set(search.slept) == {0.5}
 
 
+@pytest.mark.parametrize("kind", ["Job", "ReplicaSet"])
+def test_a_pod_of_a_controller_that_is_about_to_be_bound_delays_no_single_pod(
+    cluster: SimulatedCluster, kind: str
+) -> None:
+    cluster.prepare(bare("job-1"))
+    owner = {"kind": kind, "name": "nightly-1", "uid": "uid-nightly", "controller": True}
+    untried = bare("nightly-1-x", tried=False)
+    untried["metadata"]["ownerReferences"] = [owner]
+
+    when_listing_pools(cluster, lambda: cluster.kube.put(untried))
+    search = TimedSearch(cluster)
+    found = search.answer()
+
+    assert (found["complete"], found["podsToPlan"], search.slept) == (True, 1, [])
+    assert "default/nightly-1-x" in planned_pods(cluster, found)
+    assert cluster.kube.asked.count("GET /api/v1/pods") == 2  # those without a node, and then all
+
+
 def test_a_deployment_whose_first_pods_come_while_the_snapshot_of_another_is_taken_is_planned_as_a_whole(
     cluster: SimulatedCluster,
 ) -> None:
@@ -213,14 +232,33 @@ def test_pods_that_keep_coming_after_the_snapshot_end_the_search_as_incomplete(c
 # Other autoscalers
 
 
-def test_beside_another_autoscaler_no_pod_is_recorded_while_a_batch_gathers(cluster: SimulatedCluster) -> None:
-    spec = {"holderIdentity": "karpenter-0", "renewTime": f"{cluster.now:%Y-%m-%dT%H:%M:%S.%fZ}"}
-    lease = {
+def autoscaler_lease(cluster: SimulatedCluster, name: str) -> dict[str, Any]:
+    spec = {"holderIdentity": f"{name}-0", "renewTime": f"{cluster.now:%Y-%m-%dT%H:%M:%S.%fZ}"}
+    return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"},
+        "metadata": {"name": name, "namespace": "kube-system"},
         "spec": spec,
     }
+
+
+def test_an_autoscaler_that_does_not_refuse_is_reported_once_when_the_batch_is_complete(
+    cluster: SimulatedCluster,
+) -> None:
+    lease = autoscaler_lease(cluster, "cluster-autoscaler")
+    cluster.prepare(replica_set("web", 6, 1), lease, pending("web-0"))
+    arrivals = {pause: partial(cluster.kube.put, pending(f"web-{pause}")) for pause in range(1, 6)}
+    search = TimedSearch(cluster, arrivals)
+
+    assert (search.answer()["complete"], search.slept, cluster.kube.all(kinds.EVENTS)) == (False, [0.5] * 4, [])
+    found = search.answer()
+    assert (found["complete"], found["pods"]) == (True, 6)
+
+    assert [event["reason"] for event in cluster.kube.all(kinds.EVENTS)] == ["ClusterAutoscalerRuns"]
+
+
+def test_beside_another_autoscaler_no_pod_is_recorded_while_a_batch_gathers(cluster: SimulatedCluster) -> None:
+    lease = autoscaler_lease(cluster, "karpenter-leader-election")
     cluster.prepare(replica_set("web", 99, 25), lease, *(pending(f"web-{number}") for number in range(25)))
     search = TimedSearch(cluster)
 

@@ -99,6 +99,15 @@ class Batch:
         """Return the keys of all its pods."""
         return {one.key for one in (*self.pending, *self.untried)}
 
+    def has_grown_since(self, earlier: "Batch") -> bool:
+        """Return whether it has new pending pods, or new untried pods without a controller, perhaps those of a burst.
+
+        The untried pods of controllers do not count: most are about to be bound, such as that of a CronJob, and ring
+        when they are not.
+        """
+        joined = (*self.pending, *(one for one in self.untried if not one.owner_kind))
+        return not {one.key for one in joined} <= earlier.keys
+
     def owners(self) -> dict[str, Pod]:
         """Return one pending pod for each controller, by the controller's uid; pods without one have the key ``""``."""
         return {one.owner_uid: one for one in self.pending}
