@@ -65,7 +65,7 @@ def placement_group_limit(settings: Settings) -> NodeClassLimit | None:
 
 
 def launch_template_limit(settings: Settings) -> NodeClassLimit | None:
-    """Return which launch templates of users legacy node classes may name; None if none, and none may be read."""
+    """Return which launch templates of users legacy node classes may name; None if none."""
     setting = settings.node_classes.launch_templates
     return _named(setting.ids, setting.tags) if setting and (setting.ids or setting.tags) else None
 

@@ -104,5 +104,6 @@ class NodeClassSettings:
     placement_groups: AllowedPlacementGroups | None = None
     """None: all of the account."""
     launch_templates: AllowedLaunchTemplates | None = None
-    """None: none. Only with this setting may Joiner read launch templates: IAM cannot limit which, and their user data
-    may contain secrets."""
+    """None: none. Only with this setting may `resolve_node_classes` read launch templates, those of the whole account:
+    IAM cannot limit which, and their user data may contain secrets. `launch_instances` may always read them, because it
+    compares its own."""

@@ -14,7 +14,7 @@ from joiner.launching import NodeClassPolicy, find_manifest_problems
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.class_manifest_problems import find_assumed_role, find_unpriced_licence
 from joiner.launching.node_images import choose_family, explain_assumed_images, list_image_parameters
-from joiner.launching.user_launch_templates import refuse_all_templates
+from joiner.launching.user_launch_templates import refuse_template
 from joiner.planning import Snapshot
 from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
 from joiner.pools.node_pool import NodeClassRef
@@ -84,7 +84,7 @@ def class_problems(classes: Iterable[ResolvedNodeClass]) -> Iterator[InvalidMani
 
 def _assumptions(own: NodeClass, ceilings: NodeClassPolicy | None) -> Iterator[NodeClassProblem]:
     if own.launch_template:
-        yield from refuse_all_templates(own, ceilings) if ceilings else ()
+        yield from refuse_template(own, ceilings) if ceilings else ()
         yield NodeClassProblem("ValidationSucceeded", "TemplateAssumed", TEMPLATE_NOT_READ, "info")
         return
     yield from find_assumed_role(own, ceilings)

@@ -35,7 +35,6 @@ from joiner.launching.placement_group_matching import CLUSTER
 from joiner.launching.user_launch_templates import (
     explain_absence,
     find_content_problems,
-    refuse_all_templates,
     refuse_template,
 )
 from joiner.lifecycle.immediate_terminations import hold_class_back
@@ -163,15 +162,17 @@ class NodeClassResolver:
         """Return the latest version of the launch template that the class names, and its problems; None without one."""
         if not node_class.launch_template:
             return None, []
-        if refused := refuse_all_templates(node_class, ceilings):
+        if refused := refuse_template(node_class, ceilings):
             return None, refused
         described = self._ec2.user_template(node_class.launch_template)
         if described is None:
             return None, explain_absence(node_class)
-        if refused := refuse_template(node_class, described, ceilings):
+        if refused := refuse_template(node_class, ceilings, described):
             return None, refused
         version = self._ec2.template_version(described)
-        return version, find_content_problems(node_class, version) if version else explain_absence(node_class)
+        if version is None:
+            return None, explain_absence(node_class, described)
+        return version, find_content_problems(node_class, version)
 
     def _look_up(
         self, node_class: NodeClass, cluster: ClusterFacts, ceilings: NodeClassPolicy, now: datetime

@@ -142,6 +142,24 @@ def test_without_the_setting_a_class_with_a_template_is_refused_and_no_template_
     assert reads(account) == []
 
 
+def test_a_template_that_is_deleted_while_it_is_read_is_reported_with_its_version(account: TemplateAccount) -> None:
+    account.create()
+
+    def delete(**_: object) -> None:
+        account.client.delete_launch_template(LaunchTemplateName=account.name)
+
+    events, call = account.ec2._client.meta.events, "before-call.ec2.DescribeLaunchTemplateVersions"
+    events.register(call, delete)
+    try:
+        (problem,) = account.look()[1].problems
+    finally:
+        events.unregister(call, delete)  # other tests share the client
+
+    assert problem.reason == "LaunchTemplateNotFound"
+    assert f"version 1, the latest of the launch template {account.name} (lt-" in problem.message
+    assert "was deleted while Joiner read it" in problem.message
+
+
 def test_the_content_of_a_template_is_read_only_if_the_settings_allow_it(account: TemplateAccount) -> None:
     assert refusals(account) == ["LaunchTemplateNotFound"]
 

@@ -22,7 +22,6 @@ from joiner.launching.user_launch_templates import (
     DescribedTemplate,
     explain_absence,
     find_content_problems,
-    refuse_all_templates,
     refuse_template,
 )
 from joiner.pools import (
@@ -146,7 +145,7 @@ def test_an_image_may_be_a_public_parameter() -> None:
 
 
 def test_a_plain_template_has_no_problem() -> None:
-    assert refuse_all_templates(DECLARED, ALLOWED) == refuse_template(DECLARED, DESCRIBED, ALLOWED) == []
+    assert refuse_template(DECLARED, ALLOWED) == refuse_template(DECLARED, ALLOWED, DESCRIBED) == []
     assert find_content_problems(DECLARED, template()) == []
 
 
@@ -156,12 +155,22 @@ def test_a_template_that_does_not_exist_is_named() -> None:
     ]
 
 
-def test_without_the_setting_a_class_with_a_template_is_refused_with_the_setting() -> None:
-    assert shown(refuse_all_templates(DECLARED, CEILINGS)) == [
-        "LaunchTemplateNotAllowed: spec.launchTemplate: the settings allow no launch template, and Joiner's roles may "
-        "read none: allow mine by its id or by a tag in nodeClasses.launchTemplates in clusters/NAME.yaml, and deploy"
+def test_a_version_that_is_deleted_while_it_is_read_is_named_and_its_template_is_not_called_absent() -> None:
+    assert shown(explain_absence(DECLARED, replace(DESCRIBED, latest=7))) == [
+        f"LaunchTemplateNotFound: spec.launchTemplate: version 7, the latest of the launch template {DESCRIBED.name} "
+        f"({DESCRIBED.id}), was deleted while Joiner read it: the next resolution of the class reads the latest "
+        "version again"
     ]
-    assert refuse_all_templates(replace(DECLARED, launch_template=None), CEILINGS) == []
+
+
+def test_without_the_setting_a_class_with_a_template_is_refused_with_the_setting() -> None:
+    refused = [
+        "LaunchTemplateNotAllowed: spec.launchTemplate: the settings allow no launch template: allow mine by its id or "
+        "by a tag in nodeClasses.launchTemplates in clusters/NAME.yaml, and deploy"
+    ]
+    assert shown(refuse_template(DECLARED, CEILINGS)) == refused
+    assert shown(refuse_template(DECLARED, CEILINGS, DESCRIBED)) == refused
+    assert refuse_template(replace(DECLARED, launch_template=None), CEILINGS) == []
 
 
 @pytest.mark.parametrize(
@@ -175,7 +184,7 @@ def test_without_the_setting_a_class_with_a_template_is_refused_with_the_setting
     ids=["another id", "its id", "its tag", "its tag with another value"],
 )
 def test_a_template_outside_the_settings_is_refused_with_the_setting(allowed: AllowedResources, refused: bool) -> None:
-    problems = refuse_template(DECLARED, DESCRIBED, replace(CEILINGS, launch_templates=allowed))
+    problems = refuse_template(DECLARED, replace(CEILINGS, launch_templates=allowed), DESCRIBED)
 
     assert bool(problems) is refused
     for message in shown(problems):

@@ -3,8 +3,8 @@ capacity reservations, placement groups, launch templates.
 
 The settings of a cluster set these limits for all users who can write a node class. The permissions of
 `launch_instances` have the same limits (`infra/aws_permissions.py`), except that of launch templates: they are only
-read, and IAM cannot limit which, so they may be read only if the settings allow some. The resolver refuses first,
-because it can name the field and the remedy.
+read, and IAM cannot limit which, so the role of `resolve_node_classes` may read them only if the settings allow some.
+The resolver refuses first, because it can name the field and the remedy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -70,7 +70,7 @@ class NodeClassPolicy:
     are the instance profiles of all roles, in the same order. An empty
     ``image_owners`` allows all owners. ``account`` is the number that the owner ``self`` means. ``kms_keys`` are ARNs
     of customer-managed keys. ``reservations`` and ``placement_groups`` (by name) are None if all are allowed.
-    ``launch_templates`` are None if none are allowed, and none may be read.
+    ``launch_templates`` are None if none are allowed.
     """
 
     node_roles: tuple[str, ...]

@@ -119,34 +119,40 @@ class DescribedTemplate:
         )
 
 
-def refuse_all_templates(node_class: NodeClass, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
-    """Return that the settings allow no launch template, if the class names one. Joiner may read none then."""
-    if not node_class.launch_template or ceilings.launch_templates is not None:
-        return []
-    message = (
-        f"the settings allow no launch template, and Joiner's roles may read none: allow {node_class.launch_template} "
-        f"by its id or by a tag in {SETTING}, and deploy"
-    )
-    return [_problem(node_class, "LaunchTemplateNotAllowed", message)]
-
-
 def refuse_template(
-    node_class: NodeClass, found: DescribedTemplate, ceilings: NodeClassPolicy
+    node_class: NodeClass, ceilings: NodeClassPolicy, found: DescribedTemplate | None = None
 ) -> list[NodeClassProblem]:
-    """Return why the template that the class names may not be used, before its content is read."""
+    """Return why the settings do not allow the template that the class names, before its content is read.
+
+    Without a description (`found`), only settings that allow no template at all refuse it.
+    """
     allowed = ceilings.launch_templates
-    if allowed is not None and allowed.allows(found.id, found.tags):
+    if not node_class.launch_template:
         return []
-    message = (
-        f"the settings do not allow the launch template {found.name} ({found.id}); they allow "
-        f"{allowed or 'none'}: tag it so, or add it to {SETTING} and deploy"
-    )
+    if allowed is None:
+        message = (
+            f"the settings allow no launch template: allow {node_class.launch_template} by its id or by a tag in "
+            f"{SETTING}, and deploy"
+        )
+    elif found is None or allowed.allows(found.id, found.tags):
+        return []
+    else:
+        message = (
+            f"the settings do not allow the launch template {found.name} ({found.id}); they allow {allowed}: tag it "
+            f"so, or add it to {SETTING} and deploy"
+        )
     return [_problem(node_class, "LaunchTemplateNotAllowed", message)]
 
 
-def explain_absence(node_class: NodeClass) -> list[NodeClassProblem]:
-    """Return that the template that the class names, or its latest version, does not exist."""
+def explain_absence(node_class: NodeClass, found: DescribedTemplate | None = None) -> list[NodeClassProblem]:
+    """Return that the template that the class names does not exist; or, with its description (`found`), that the latest
+    version was deleted after the template was described."""
     message = f"there is no launch template {node_class.launch_template}: create it, or name another"
+    if found:
+        message = (
+            f"version {found.latest}, the latest of the launch template {found.name} ({found.id}), was deleted while "
+            f"Joiner read it: the next resolution of the class reads the latest version again"
+        )
     return [_problem(node_class, "LaunchTemplateNotFound", message)]
 
 
