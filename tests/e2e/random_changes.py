@@ -108,7 +108,7 @@ class RandomChanges:
     def fail_function(self) -> None:
         """Let the next AWS calls of one function end without an answer, so that its invocations fail."""
         caller = self.chance.choice(FAILING_CALLERS)
-        self.actor.knob("mishaps/set", caller=caller, call="*", how="timed out", times=FAILED_CALLS)
+        self.actor.knob("faults/set", caller=caller, call="*", how="timed out", times=FAILED_CALLS)
 
     def stop_execution(self) -> None:
         """Stop one of the running executions, whatever it does at that time."""
@@ -127,6 +127,6 @@ class RandomChanges:
 
     def end_troubles(self) -> None:
         """Give capacity back, and let calls and boots succeed."""
-        self.actor.knob("mishaps/set")
+        self.actor.knob("faults/set")
         self.actor.knob("capacity", clear=True)
         self.actor.world.stack.agent_knob("faults", {"clear": True})

@@ -147,11 +147,11 @@ def test_a_paused_joiner_fails_the_first_step_and_skips_what_needs_it(
 
 
 def test_a_refused_dry_run_names_the_remedy_and_launches_no_node(classed: Actor, person: Mapping[str, str]) -> None:
-    classed.knob("mishaps/set", caller="launch_instances", call="ec2 RunInstances", how="refused", times=None)
+    classed.knob("faults/set", caller="launch_instances", call="ec2 RunInstances", how="refused", times=None)
     try:
         answer = accept(classed, person, "-o", "json")
     finally:
-        assert classed.knob("mishaps/set")["struck"] > 0
+        assert classed.knob("faults/set")["struck"] > 0
 
     assert answer.returncode == 2, answer.stdout + answer.stderr
     result = json.loads(answer.stdout)

@@ -119,7 +119,7 @@ def test_an_execution_releases_the_lease_before_its_nodes_boot(pool: Actor) -> N
 @pytest.mark.long("nodes that register during launches, in executed state machines")
 def test_a_node_gets_its_pods_while_another_launch_has_no_answer(pool: Actor) -> None:
     known = pool.executions()
-    pool.knob("mishaps/set", caller="launch_instances", call="ec2 CreateFleet", nth=2, how="slow", after=30)
+    pool.knob("faults/set", caller="launch_instances", call="ec2 CreateFleet", nth=2, how="slow", after=30)
     kinds = {"first": "c5.large", "second": "m5.large"}
     pool.create(
         *(deployment(name, nodeSelector={"node.kubernetes.io/instance-type": kind}) for name, kind in kinds.items())
@@ -128,7 +128,7 @@ def test_a_node_gets_its_pods_while_another_launch_has_no_answer(pool: Actor) ->
         pool.wait_running(1)
         (launched,) = pool.instances()
     finally:
-        pool.knob("mishaps/set")
+        pool.knob("faults/set")
     entered = [state for each in pool.since(known) for state in pool.states_of(each["executionArn"])]
     assert "Check registration so far" in entered
     assert not {"Record launches", "Release the lease"} & set(entered)

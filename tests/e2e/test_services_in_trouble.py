@@ -25,7 +25,7 @@ EVERYTHING: Final[dict[str, Any]] = {"caller": "*", "times": None}
 def troubled(deployed: Actor) -> Iterator[Actor]:
     """Scenario c's pool, whose empty nodes go after a second; the API server is behind the proxy."""
     stack = deployed.world.stack
-    deployed.knob("mishaps/guard", cluster=stack.cluster, pki=str(stack.root / "pki"))
+    deployed.knob("faults/guard", cluster=stack.cluster, pki=str(stack.root / "pki"))
     deployed.record_cluster()
     deployed.clean()
     deployed.apply("c-template.yaml")
@@ -33,7 +33,7 @@ def troubled(deployed: Actor) -> Iterator[Actor]:
     deployed.rest()
     yield deployed
     for knob, asked in (("set", {}), ("pages", {"size": 0}), ("twice", {"machines": []})):
-        deployed.knob(f"mishaps/{knob}", **asked)
+        deployed.knob(f"faults/{knob}", **asked)
     deployed.clean()
 
 
@@ -56,11 +56,11 @@ ONE_NODE: Final = {"node.kubernetes.io/instance-type": "c5.large"}
 
 
 def test_a_life_cycle_reads_every_page_of_every_list(troubled: Actor) -> None:
-    troubled.knob("mishaps/pages", size=2)
+    troubled.knob("faults/pages", size=2)
 
     go_up_and_down(troubled)
 
-    paged = {(caller, call) for caller, call in troubled.knob("mishaps/pages", size=0)["paged"]}
+    paged = {(caller, call) for caller, call in troubled.knob("faults/pages", size=0)["paged"]}
     assert paged >= {
         ("find_pending_pods", "kube LIST pods"),
         ("find_pending_pods", "kube LIST machines"),
@@ -76,12 +76,12 @@ def test_a_life_cycle_reads_every_page_of_every_list(troubled: Actor) -> None:
 @pytest.mark.long("refused pages in unit tests, refused writes here")
 def test_an_api_server_that_refuses_every_third_call_for_a_second_delays_only(troubled: Actor) -> None:
     """API priority and fairness answers 429 with Retry-After: lists wait here, other calls in the state machine."""
-    troubled.knob("mishaps/set", rules=[EVERYTHING | {"call": "kube LIST *", "how": "throttled", "times": 1, "nth": n}
+    troubled.knob("faults/set", rules=[EVERYTHING | {"call": "kube LIST *", "how": "throttled", "times": 1, "nth": n}
                                         for n in range(1, 90, 3)])  # fmt: skip
 
     go_up_and_down(troubled)
 
-    assert troubled.knob("mishaps/set")["struck"] >= 5
+    assert troubled.knob("faults/set")["struck"] >= 5
 
 
 WRITES: Final = (
@@ -101,7 +101,7 @@ def test_an_api_server_that_refuses_writes_for_a_second_delays_only(troubled: Ac
     """
     troubled.create(*(deployment(f"app-{number}", cpu="1500m", nodeSelector=ONE_NODE) for number in range(2)))
     rules = [EVERYTHING | {"call": call, "how": "throttled", "times": 2} for call in WRITES]
-    troubled.knob("mishaps/set", rules=rules)
+    troubled.knob("faults/set", rules=rules)
     troubled.wait_running(2)
     troubled.rest()
     first = {each["metadata"]["name"] for each in troubled.claims()}
@@ -115,7 +115,7 @@ def test_an_api_server_that_refuses_writes_for_a_second_delays_only(troubled: Ac
     troubled.rest()
     troubled.assert_at_rest()
 
-    assert dict(zip(WRITES, troubled.knob("mishaps/set")["each"], strict=True)) == dict.fromkeys(WRITES, 2)
+    assert dict(zip(WRITES, troubled.knob("faults/set")["each"], strict=True)) == dict.fromkeys(WRITES, 2)
     assert len(names(troubled.claims()) & first) == 1
     assert len(troubled.nodes()) == len(troubled.claims()) == len(troubled.instances()) == 2
 
@@ -127,11 +127,11 @@ def test_throttled_tables_and_buckets_delay_only(troubled: Actor) -> None:
         for call in ("dynamodb *", "s3 *")
         for nth in range(1, 60, 3)
     ]
-    troubled.knob("mishaps/set", rules=rules)
+    troubled.knob("faults/set", rules=rules)
 
     go_up_and_down(troubled)
 
-    struck = troubled.knob("mishaps/set")["each"]
+    struck = troubled.knob("faults/set")["each"]
     assert sum(struck[: len(struck) // 2]) >= 5
     assert sum(struck[len(struck) // 2 :]) >= 2
 
@@ -141,12 +141,12 @@ def test_slow_answers_exceed_no_time_limit(troubled: Actor) -> None:
     """Every call of the API server takes half a second longer, and every call of AWS a quarter."""
     slow = [("kube *", 0.5), ("ec2 *", 0.25), ("dynamodb *", 0.25), ("s3 *", 0.25)]
     troubled.knob(
-        "mishaps/set", rules=[EVERYTHING | {"call": call, "how": "slow", "after": after} for call, after in slow]
+        "faults/set", rules=[EVERYTHING | {"call": call, "how": "slow", "after": after} for call, after in slow]
     )
 
     go_up_and_down(troubled)
 
-    assert all(count >= 5 for count in troubled.knob("mishaps/set")["each"])
+    assert all(count >= 5 for count in troubled.knob("faults/set")["each"])
 
 
 def begin_to_launch(actor: Actor) -> list[dict[str, Any]]:
@@ -170,8 +170,8 @@ def complete_by_sweeps(actor: Actor, known: list[dict[str, Any]]) -> None:
 @pytest.mark.long("the API server is restarted")
 def test_after_an_outage_of_the_api_server_a_sweep_completes_what_began(troubled: Actor) -> None:
     known = begin_to_launch(troubled)
-    troubled.knob("mishaps/set", **EVERYTHING, call="kube *", how="timed out")
-    until(lambda: troubled.knob("mishaps/set")["struck"] >= 3, what="three calls without an answer", limit=150)
+    troubled.knob("faults/set", **EVERYTHING, call="kube *", how="timed out")
+    until(lambda: troubled.knob("faults/set")["struck"] >= 3, what="three calls without an answer", limit=150)
 
     complete_by_sweeps(troubled, known)
 
@@ -181,9 +181,9 @@ def test_an_api_server_that_is_restarted_during_a_scale_up_loses_no_pod_and_no_n
     lose their watches, too.
     """
     known = begin_to_launch(troubled)
-    troubled.knob("mishaps/record", on=True)
+    troubled.knob("faults/record", on=True)
     troubled.world.stack.restart_api_server()
-    assert troubled.knob("mishaps/record", on=False)["calls"], "no function asked while the API server was restarted"
+    assert troubled.knob("faults/record", on=False)["calls"], "no function asked while the API server was restarted"
 
     complete_by_sweeps(troubled, known)
 
@@ -196,17 +196,17 @@ def test_two_faults_at_once_launch_nothing_twice(troubled: Actor) -> None:
         EVERYTHING | {"call": "kube PATCH machines/status", "how": "throttled", "times": 2},
         EVERYTHING | {"call": "dynamodb UpdateItem LAUNCH", "how": "throttled", "times": 2},
     ]
-    troubled.knob("mishaps/set", rules=rules)
+    troubled.knob("faults/set", rules=rules)
 
     go_up_and_down(troubled)
 
-    assert all(troubled.knob("mishaps/set")["each"])
+    assert all(troubled.knob("faults/set")["each"])
 
 
 @pytest.mark.long("functions that run twice, in unit tests")
 def test_an_express_execution_that_runs_twice_acts_once(troubled: Actor) -> None:
     arns = [troubled.outputs["SweepArn"], troubled.outputs["RetireEmptyArn"]]
-    troubled.knob("mishaps/twice", machines=[arn.rpartition(":")[2] for arn in arns])
+    troubled.knob("faults/twice", machines=[arn.rpartition(":")[2] for arn in arns])
     before = troubled.instances_ever()  # EC2 forgets ended instances meanwhile
 
     go_up_and_down(troubled)

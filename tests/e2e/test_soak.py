@@ -188,7 +188,7 @@ class Soak:
     def _pass_until(self, end: float) -> None:
         """Run sweeps until some in a row change nothing, as if minutes had passed between them."""
         self.actor.knob("schedules/hold", held=True)
-        self.actor.knob("mishaps/pace", factor=PACE)
+        self.actor.knob("faults/pace", factor=PACE)
         last, same, since = self._state(), 0, time.monotonic()
         while same < RESTFUL_PASSES or time.monotonic() - since < AGED_AFTER:
             assert time.monotonic() < end, f"still changing {REST_WITHIN:.0f} s after the last change: {last}"
@@ -197,7 +197,7 @@ class Soak:
             self.actor.rest(limit=REST_WITHIN)
             now = self._state()
             last, same, since = now, *((same + 1, since) if now == last else (0, time.monotonic()))
-        self.actor.knob("mishaps/pace", factor=1)
+        self.actor.knob("faults/pace", factor=1)
 
     def _state(self) -> tuple[frozenset[str], frozenset[tuple[str, str]], int]:
         pods = self.actor.pods()
@@ -291,7 +291,7 @@ def soak(deployed: Actor) -> Iterator[Soak]:
         made = Soak(changes, observed)
         yield made
     made.seen.close()
-    deployed.knob("mishaps/pace", factor=1)
+    deployed.knob("faults/pace", factor=1)
     changes.end_troubles()
     deployed.knob("schedules/hold", held=True)
     deployed.knob("instances", **before)

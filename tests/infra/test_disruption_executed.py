@@ -58,11 +58,11 @@ REPLACED = {**MARKED, "plan": "plans/x/2.json.gz", "replacements": 1}
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[DisruptionMachines]]:
     with scripted_account(DisruptionMachines, (*FUNCTIONS, *OF_SCALE_UPS), SMOOTH, local_aws) as made:
-        local_aws.knob("mishaps/pace", factor=0.1)  # pods settle for 15 s in each execution
+        local_aws.knob("faults/pace", factor=0.1)  # pods settle for 15 s in each execution
         try:
             yield made
         finally:
-            local_aws.knob("mishaps/pace", factor=1)
+            local_aws.knob("faults/pace", factor=1)
 
 
 def test_nodes_without_replacement_are_marked_and_retired(account: ScriptedAccount[DisruptionMachines]) -> None:

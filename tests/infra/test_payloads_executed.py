@@ -312,11 +312,11 @@ def test_the_scale_up_of_the_largest_plan_stays_below_the_limit(account: Scripte
 
 def test_a_scale_up_all_of_whose_launches_fail_stays_below_the_limit(account: ScriptedAccount[AllMachines]) -> None:
     machines = account.machines(launch_instances=[f"Broken: {'x' * CAUSE}"])
-    machines.aws.knob("mishaps/pace", factor=0.001)
+    machines.aws.knob("faults/pace", factor=0.001)
     try:
         ran = machines.run(machines.scale_up)
     finally:
-        machines.aws.knob("mishaps/pace", factor=1)
+        machines.aws.knob("faults/pace", factor=1)
 
     assert ran["status"] == "SUCCEEDED", ran.get("cause")
     assert json.loads(ran["output"])["failed"] == 2 * RECORD.GROUPS_AT_ONCE
@@ -348,11 +348,11 @@ def test_a_retirement_all_of_whose_waves_fail_with_the_longest_reason_reports_it
     account: ScriptedAccount[AllMachines],
 ) -> None:
     machines = account.machines(evict_pods=[f"Broken: {'x' * CAUSE}"])
-    machines.aws.knob("mishaps/pace", factor=0.001)
+    machines.aws.knob("faults/pace", factor=0.001)
     try:
         ran = machines.run(machines.retire, reason="sweep", claims=asked(RETIRED_AT_ONCE))
     finally:
-        machines.aws.knob("mishaps/pace", factor=1)
+        machines.aws.knob("faults/pace", factor=1)
 
     assert (ran["status"], ran["error"]) == ("FAILED", "Broken")
     assert largest("retirement that fails", ran) < MARGIN * LIMIT

@@ -84,13 +84,13 @@ def test_a_sweep_that_fails_to_take_the_turn_leaves_it_free(how: str, account: S
     machine = swept.arn.rpartition(":")[2]
     tries = 4  # the first attempt and three retries; the update that releases the turn is not affected
     strike = {"caller": machine, "call": "dynamodb UpdateItem LEASE", "nth": 1, "how": how, "times": tries}
-    swept.machines.aws.knob("mishaps/set", **strike)
-    swept.machines.aws.knob("mishaps/pace", factor=0.05)
+    swept.machines.aws.knob("faults/set", **strike)
+    swept.machines.aws.knob("faults/pace", factor=0.05)
     try:
         ended = swept.machines.ran_express(swept.arn, {})
     finally:
-        struck = swept.machines.aws.knob("mishaps/set")["struck"]
-        swept.machines.aws.knob("mishaps/pace", factor=1)
+        struck = swept.machines.aws.knob("faults/set")["struck"]
+        swept.machines.aws.knob("faults/pace", factor=1)
 
     assert struck == tries
     assert ended["status"] == "FAILED"

@@ -48,11 +48,11 @@ class ItemWriter:
         key = {"kind": {"S": "LEASE"}, "id": {"S": identity}}
         return "Item" in self.aws.client("dynamodb").get_item(TableName=self.table, Key=key)
 
-    def mishap(self, how: str, **more: object) -> None:
-        self.aws.knob("mishaps/set", caller=self.machine, call="dynamodb PutItem LEASE", how=how, **more)
+    def fault(self, how: str, **more: object) -> None:
+        self.aws.knob("faults/set", caller=self.machine, call="dynamodb PutItem LEASE", how=how, **more)
 
     def struck(self) -> int:
-        return int(self.aws.knob("mishaps/set")["struck"])
+        return int(self.aws.knob("faults/set")["struck"])
 
 
 @pytest.fixture
@@ -71,13 +71,13 @@ def stage(local_aws: RunningAws) -> Iterator[ItemWriter]:
         arn["stateMachineArn"],
         session.client("dynamodb", endpoint_url=local_aws.endpoint, config=once),
     )
-    local_aws.knob("mishaps/set")
-    local_aws.knob("mishaps/stop")
-    local_aws.knob("mishaps/pace", factor=1)
+    local_aws.knob("faults/set")
+    local_aws.knob("faults/stop")
+    local_aws.knob("faults/pace", factor=1)
 
 
 def test_a_refused_call_has_done_nothing(stage: ItemWriter) -> None:
-    stage.mishap("refused")
+    stage.fault("refused")
     with pytest.raises(ClientError, match="AccessDenied"):
         stage.write("a")
     assert not stage.there("a")
@@ -85,21 +85,21 @@ def test_a_refused_call_has_done_nothing(stage: ItemWriter) -> None:
 
 
 def test_a_call_that_timed_out_has_done_nothing(stage: ItemWriter) -> None:
-    stage.mishap("timed out")
+    stage.fault("timed out")
     with pytest.raises(BotoCoreError):
         stage.write("a")
     assert not stage.there("a")
 
 
 def test_a_call_whose_answer_is_lost_has_done_it(stage: ItemWriter) -> None:
-    stage.mishap("answer lost")
+    stage.fault("answer lost")
     with pytest.raises(BotoCoreError):
         stage.write("a")
     assert stage.there("a")
 
 
 def test_struck_are_the_nth_call_and_as_many_after_it_as_asked(stage: ItemWriter) -> None:
-    stage.mishap("refused", nth=2, times=2)
+    stage.fault("refused", nth=2, times=2)
     for identity in "abcd":
         with suppress(ClientError):
             stage.write(identity)
@@ -108,24 +108,24 @@ def test_struck_are_the_nth_call_and_as_many_after_it_as_asked(stage: ItemWriter
 
 
 def test_calls_of_persons_are_neither_struck_nor_noted(stage: ItemWriter) -> None:
-    stage.mishap("refused", times=None)
-    stage.aws.knob("mishaps/record", on=True)
+    stage.fault("refused", times=None)
+    stage.aws.knob("faults/record", on=True)
     stage.aws.client("dynamodb").put_item(TableName=stage.table, Item={"kind": {"S": "LEASE"}, "id": {"S": "a"}})
     with pytest.raises(ClientError):
         stage.write("b")
-    assert stage.aws.knob("mishaps/record", on=False)["calls"] == [[stage.machine, "dynamodb PutItem LEASE"]]
+    assert stage.aws.knob("faults/record", on=False)["calls"] == [[stage.machine, "dynamodb PutItem LEASE"]]
     assert stage.there("a")
 
 
 def test_a_mistake_in_the_knob_is_reported(local_aws: RunningAws) -> None:
     with pytest.raises(AssertionError, match="not lost for ever"):
-        local_aws.knob("mishaps/set", caller="x", call="y", how="lost for ever")
+        local_aws.knob("faults/set", caller="x", call="y", how="lost for ever")
 
 
 @pytest.mark.parametrize(("when", "entered"), [("entered", ["Wait"]), ("left", ["Wait"])])
 def test_an_execution_is_stopped_where_it_was_asked(stage: ItemWriter, when: str, entered: list[str]) -> None:
-    stage.aws.knob("mishaps/pace", factor=0.01)
-    stage.aws.knob("mishaps/stop", machine=stage.machine, state="Wait", when=when)
+    stage.aws.knob("faults/pace", factor=0.01)
+    stage.aws.knob("faults/stop", machine=stage.machine, state="Wait", when=when)
     client = stage.aws.client("stepfunctions")
     arn = client.start_execution(stateMachineArn=stage.arn)["executionArn"]
     assert eventually(lambda: client.describe_execution(executionArn=arn)["status"] == "ABORTED")
@@ -134,11 +134,11 @@ def test_an_execution_is_stopped_where_it_was_asked(stage: ItemWriter, when: str
         each["stateEnteredEventDetails"]["name"] for each in events if "stateEnteredEventDetails" in each
     ] == entered
     assert any(each["type"] == "WaitStateExited" for each in events) == (when == "left")
-    assert stage.aws.knob("mishaps/stop")["stopped"] == [arn]
+    assert stage.aws.knob("faults/stop")["stopped"] == [arn]
 
 
 def test_waits_take_the_part_of_their_time_that_was_asked(stage: ItemWriter) -> None:
-    stage.aws.knob("mishaps/pace", factor=0.01)
+    stage.aws.knob("faults/pace", factor=0.01)
     client, began = stage.aws.client("stepfunctions"), time.monotonic()
     arn = client.start_execution(stateMachineArn=stage.arn)["executionArn"]
     assert eventually(lambda: client.describe_execution(executionArn=arn)["status"] == "SUCCEEDED")
@@ -178,7 +178,7 @@ def test_the_api_server_s_door_passes_on_what_nothing_happens_to(local_aws: Runn
     )
     local_aws.knob("eks", name=name, endpoint=f"https://127.0.0.1:{server.server_port}", ca="")
 
-    door = local_aws.knob("mishaps/guard", cluster=name, pki=str(tmp_path))["endpoint"]
+    door = local_aws.knob("faults/guard", cluster=name, pki=str(tmp_path))["endpoint"]
 
     assert (
         local_aws.client("eks").describe_cluster(name=name)["cluster"]["endpoint"]

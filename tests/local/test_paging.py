@@ -1,6 +1,6 @@
 """Every list that a function reads from AWS is read to its last page.
 
-The local AWS divides its lists into small pages (`mishaps/pages`); the result is compared with that of whole lists.
+The local AWS divides its lists into small pages (`faults/pages`); the result is compared with that of whole lists.
 """
 
 import ast
@@ -199,10 +199,10 @@ def small_pages(local_aws: RunningAws) -> Iterator[Callable[[], set[str]]]:
     """Small pages from the first call on; each call returns the calls of AWS that got several pages."""
 
     def divide() -> set[str]:
-        return {call for _, call in local_aws.knob("mishaps/pages", size=SIZE)["paged"]}
+        return {call for _, call in local_aws.knob("faults/pages", size=SIZE)["paged"]}
 
     yield divide
-    local_aws.knob("mishaps/pages", size=0)
+    local_aws.knob("faults/pages", size=0)
 
 
 @pytest.mark.parametrize("listed", LISTS)

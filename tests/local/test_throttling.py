@@ -40,10 +40,10 @@ class ThrottledRole:
         return self.session.client(service, endpoint_url=self.aws.endpoint, config=config)
 
     def fails(self, *rules: dict[str, Any]) -> None:
-        self.aws.knob("mishaps/set", rules=[{"caller": self.name, **rule} for rule in rules])
+        self.aws.knob("faults/set", rules=[{"caller": self.name, **rule} for rule in rules])
 
     def struck(self) -> list[int]:
-        return list(self.aws.knob("mishaps/set")["each"])
+        return list(self.aws.knob("faults/set")["each"])
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def caller(local_aws: RunningAws) -> Iterator[ThrottledRole]:
     lent = local_aws.client("sts").assume_role(RoleArn=role, RoleSessionName="states")["Credentials"]
     session = boto3.Session(lent["AccessKeyId"], lent["SecretAccessKey"], lent["SessionToken"], region_name="us-east-1")
     yield ThrottledRole(local_aws, name, session)
-    local_aws.knob("mishaps/set")
+    local_aws.knob("faults/set")
 
 
 def throttled(call: str, times: int | None = 2) -> dict[str, Any]:

@@ -112,11 +112,11 @@ class Rig:
         something.
         """
         self.troubles.before(scenario)
-        self.actor.knob("mishaps/record", on=True)
+        self.actor.knob("faults/record", on=True)
         known = {arn for arn, _ in self._executions(scenario.machine)}
         self._begin(scenario)
         self.rest()
-        calls = [(caller, what) for caller, what in self.actor.knob("mishaps/record", on=False)["calls"]]
+        calls = [(caller, what) for caller, what in self.actor.knob("faults/record", on=False)["calls"]]
         self.troubles.over(scenario)
         self._make_sure(scenario)
         states, tasks, callers = self._walked(scenario.machine, known)
@@ -222,7 +222,7 @@ class Rig:
         place = case.place
         if case.stops:
             self.actor.knob(
-                "mishaps/stop",
+                "faults/stop",
                 machine=self.machines[place.scenario.machine],
                 state=place.what,
                 when=case.fault,
@@ -230,13 +230,13 @@ class Rig:
             )
         else:
             how, times = case.fault.partition(",")[0], None if case.fault in FOR_GOOD else 1
-            self.actor.knob("mishaps/set", caller=place.caller, call=place.what, nth=place.nth, how=how, times=times)
+            self.actor.knob("faults/set", caller=place.caller, call=place.what, nth=place.nth, how=how, times=times)
 
     def _disarm(self, case: FaultCase) -> bool:
         """Did it strike?"""
         if case.stops:
-            return bool(self.actor.knob("mishaps/stop")["stopped"])
-        return int(self.actor.knob("mishaps/set")["struck"]) > 0
+            return bool(self.actor.knob("faults/stop")["stopped"])
+        return int(self.actor.knob("faults/set")["struck"]) > 0
 
     # --- what must hold
 
@@ -356,8 +356,8 @@ class Rig:
     # --- back to nothing, by force
 
     def clean(self) -> None:
-        self.actor.knob("mishaps/set")
-        self.actor.knob("mishaps/stop")
+        self.actor.knob("faults/set")
+        self.actor.knob("faults/stop")
         self.actor.clean()
         self.actor.apply("c-template.yaml")
         time.sleep(0.3)

@@ -124,7 +124,7 @@ class Troubles:
             self._strip_a_claim()
         what = UP if scenario.goes_up else DOWN
         before = self._last_stopped(what)
-        self.actor.knob("mishaps/stop", machine=self.machines[what], state=scenario.dies_in, when="entered", nth=1)
+        self.actor.knob("faults/stop", machine=self.machines[what], state=scenario.dies_in, when="entered", nth=1)
         if scenario.goes_up:
             self.ask_for(scenario, *self.crowd)
         else:

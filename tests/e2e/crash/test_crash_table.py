@@ -45,9 +45,9 @@ CONSOLIDATIONS = (
 @pytest.fixture(scope="module")
 def rig(deployed: Actor) -> Iterator[Rig]:
     stack = deployed.world.stack
-    deployed.knob("mishaps/guard", cluster=stack.cluster, pki=str(stack.root / "pki"))
+    deployed.knob("faults/guard", cluster=stack.cluster, pki=str(stack.root / "pki"))
     deployed.record_cluster()  # the API server has another address now
-    deployed.knob("mishaps/pace", factor=PACE)
+    deployed.knob("faults/pace", factor=PACE)
     stack.agent_knob("boot", {"seconds": 0.1, "readySeconds": 0.1, "goneSeconds": 0.1})
     # EC2 forgets what ended longer ago than a case lasts: a thousand crashes leave thousands of instances
     before = deployed.knob("instances")
@@ -56,7 +56,7 @@ def rig(deployed: Actor) -> Iterator[Rig]:
     made.clean()
     yield made
     deployed.reported |= failed_executions(deployed.world, ()).keys()  # they were made to fail
-    deployed.knob("mishaps/pace", factor=1)
+    deployed.knob("faults/pace", factor=1)
     deployed.knob("instances", **before)
     made.troubles.forget_launch_templates()
     stack.agent_knob("boot", {"seconds": 1.0, "readySeconds": 0.5, "goneSeconds": 1.0})

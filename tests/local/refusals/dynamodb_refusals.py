@@ -270,7 +270,7 @@ not_modelled(
     "more writes a second than one partition takes (1,000)",
     code="ThrottlingException",
     source="DynamoDB developer guide, Best practices for designing partition keys",
-    why="botocore repeats such a write; `joiner local knob mishaps/set` refuses any call",
+    why="botocore repeats such a write; `joiner local knob faults/set` refuses any call",
 )
 not_modelled(
     DYNAMODB,

@@ -232,7 +232,7 @@ not_modelled(
     "more calls than the token bucket holds (100, 20 a second; unpaginated and unfiltered: 50, 10)",
     code="RequestLimitExceeded",
     source="EC2 developer guide, Request throttling for the EC2 API",
-    why="time passes faster here than on AWS; `joiner local knob mishaps/set` refuses any call with any error",
+    why="time passes faster here than on AWS; `joiner local knob faults/set` refuses any call with any error",
 )
 not_modelled(
     EC2,

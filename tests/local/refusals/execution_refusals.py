@@ -177,8 +177,7 @@ not_modelled(
     "more starts than the token bucket holds",
     code="ThrottlingException",
     source=QUOTAS,
-    why="800 to 1,300 starts at once are far beyond what Joiner sends; `joiner local knob mishaps/set` refuses any "
-    "call",
+    why="800 to 1,300 starts at once are far beyond what Joiner sends; `joiner local knob faults/set` refuses any call",
 )
 not_modelled(
     SFN,

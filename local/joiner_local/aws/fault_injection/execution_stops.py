@@ -34,7 +34,7 @@ class ExecutionStops:
     def set(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Knob: set the stop. Answers the ARN that the last one stopped."""
         if unknown := asked.keys() - {"machine", "state", "when", "nth"}:
-            raise ValueError(f"mishaps/stop: {sorted(unknown)} is not known")
+            raise ValueError(f"faults/stop: {sorted(unknown)} is not known")
         if asked and asked["when"] not in MOMENTS:
             raise ValueError(f"an execution is stopped when a state is {' or '.join(MOMENTS)}, not {asked['when']}")
         with self._lock:
@@ -46,7 +46,7 @@ class ExecutionStops:
     def watch(self, execution: MachineExecution, event: HistoryEvent) -> None:
         """Called with every event of every execution, by the thread that made it."""
         if self._stop is not None and self._strikes(execution, event):
-            execution.stop("Mishap", "stopped on purpose")
+            execution.stop("Fault", "stopped on purpose")
 
     def _strikes(self, execution: MachineExecution, event: HistoryEvent) -> bool:
         arn = execution.identity.arn

@@ -1,4 +1,4 @@
-"""The knobs of fault injection, all `POST /_local/mishaps/...`:
+"""The knobs of fault injection, all `POST /_local/faults/...`:
 
 guard     {"cluster", "pki"}: start a proxy for the API server; DescribeCluster returns its address from then on
 record    {"on": true}: record calls by roles from now on; {"on": false}: answer them in order, as `calls`
@@ -24,13 +24,13 @@ def install(aws: LocalAws, machines: StateMachines) -> FaultRules:
     machines.watchers.append(stops.watch)
     aws.add_knobs(
         {
-            "mishaps/guard": lambda asked: guard(rules, asked),
-            "mishaps/record": rules.record,
-            "mishaps/set": rules.set,
-            "mishaps/pages": rules.pages.set,
-            "mishaps/stop": stops.set,
-            "mishaps/pace": lambda asked: pace(machines, asked),
-            "mishaps/twice": lambda asked: run_twice(machines, asked),
+            "faults/guard": lambda asked: guard(rules, asked),
+            "faults/record": rules.record,
+            "faults/set": rules.set,
+            "faults/pages": rules.pages.set,
+            "faults/stop": stops.set,
+            "faults/pace": lambda asked: pace(machines, asked),
+            "faults/twice": lambda asked: run_twice(machines, asked),
         }
     )
     return rules

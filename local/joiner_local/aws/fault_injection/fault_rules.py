@@ -105,7 +105,7 @@ class FaultRules:
         wanted = list(asked["rules"]) if "rules" in asked else [asked] if asked else []
         for each in wanted:
             if unknown := each.keys() - SETTINGS:
-                raise ValueError(f"mishaps/set: {sorted(unknown)} is not known")
+                raise ValueError(f"faults/set: {sorted(unknown)} is not known")
             if each["how"] not in WAYS:
                 raise ValueError(f"a call is {' or '.join(WAYS)}, not {each['how']}")
         with self._lock:

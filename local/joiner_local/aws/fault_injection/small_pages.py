@@ -1,6 +1,6 @@
 """Lists in small pages: a client that reads only the first page misses objects in a small account and cluster, too.
 
-Knob: `POST /_local/mishaps/pages {"size": 2}`; 0 ends it. Answers `paged`: the callers and their calls that got more
+Knob: `POST /_local/faults/pages {"size": 2}`; 0 ends it. Answers `paged`: the callers and their calls that got more
 than one page since the last call of the knob.
 
 * The API server divides lists itself: a smaller `limit` is sent to it.
