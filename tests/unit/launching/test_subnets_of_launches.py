@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from joiner.launching import Launch, LaunchOffering
+from joiner.launching import ClaimToLaunch, Launch, LaunchOffering
 from joiner.pools import ResolvedNodeClass, Subnet
-from tests.unit.launching.launch_scenario import launches, resolved, wanted
+from tests.unit.launching.launch_scenario import POOL, launches, resolved, wanted
 
-A, B = "us-east-1a", "us-east-1b"
+A, B, C = "us-east-1a", "us-east-1b", "us-east-1c"
 M5 = LaunchOffering(0.096, "m5.large", A)
 C5 = LaunchOffering(0.085, "c5.large", B)
 
@@ -19,9 +20,20 @@ def in_subnets(*subnets: Subnet) -> ResolvedNodeClass:
     return replace(resolved(), subnets=subnets)
 
 
-def launched(count: int, there: ResolvedNodeClass, *offers: LaunchOffering) -> tuple[Launch, ...]:
+def claims(count: int, there: ResolvedNodeClass, *offers: LaunchOffering, **changes: Any) -> list[ClaimToLaunch]:
+    """Return so many equal claims. With a ``prefix``, their names begin with it."""
+    prefix = changes.pop("prefix", "")
+    return [wanted(f"{prefix}{number:03}", *(offers or (M5,)), resolved=there, **changes) for number in range(count)]
+
+
+def launched(count: int, there: ResolvedNodeClass, *offers: LaunchOffering, **changes: Any) -> tuple[Launch, ...]:
     """Return the launches of so many equal claims."""
-    return launches(*(wanted(f"{number:03}", *(offers or (M5,)), resolved=there) for number in range(count)))
+    return launches(*claims(count, there, *offers, **changes))
+
+
+def zones_of(launch: Launch) -> set[str]:
+    """Return the zones in which a launch may create nodes."""
+    return {one["AvailabilityZone"] for each in launch.request["LaunchTemplateConfigs"] for one in each["Overrides"]}
 
 
 def nodes_by_subnet(made: Sequence[Launch]) -> Counter[str]:
@@ -55,9 +67,8 @@ def test_a_subnet_of_the_other_kind_of_address_is_used_last() -> None:
     """The plan knows the price of the kind that the subnet with the most free addresses has."""
     there = in_subnets(Subnet("private-1", A, 90), Subnet("private-2", A, 60), Subnet("public-1", A, 80, public=True))
 
-    found = nodes_by_subnet(launched(150, there))
-
-    assert found == {"private-1": 50, "private-2": 50, "public-1": 50}
+    assert nodes_by_subnet(launched(150, there)) == {"private-1": 90, "private-2": 60}
+    assert nodes_by_subnet(launched(160, there)) == {"private-1": 90, "private-2": 60, "public-1": 10}
     assert nodes_by_subnet(launched(100, there)) == {"private-1": 50, "private-2": 50}
 
 
@@ -66,3 +77,78 @@ def test_a_subnet_without_an_address_is_not_used_while_others_have_some() -> Non
 
     assert nodes_by_subnet(launched(1, there)) == {"small": 1}
     assert nodes_by_subnet(launched(3, there))["full"] == 0
+
+
+@pytest.mark.parametrize("free", [(30, 30), (25, 25, 10), (59, 1)])
+def test_launches_of_several_groups_use_all_addresses_of_a_zone(free: tuple[int, ...]) -> None:
+    """Three groups of 20 in a zone with 60 addresses: a group is split where a subnet has fewer addresses left."""
+    there = in_subnets(*(Subnet(f"subnet-{number}", A, most) for number, most in enumerate(free)))
+    types = ("m5.large", "c5.large", "m6g.large")
+    groups = [claims(20, there, LaunchOffering(0.1, one, A), prefix=one.partition(".")[0]) for one in types]
+
+    made = launches(*(one for group in groups for one in group))
+
+    assert nodes_by_subnet(made) == {f"subnet-{number}": most for number, most in enumerate(free)}
+    assert sorted(name for launch in made for name in launch.claims) == sorted(
+        one.claim.name for group in groups for one in group
+    )
+
+
+def test_an_almost_full_alternative_zone_does_not_split_a_launch() -> None:
+    there = in_subnets(Subnet("a-1", A, 200), Subnet("b-1", B, 1), Subnet("b-2", B, 1))
+
+    made = launched(100, there, M5, C5)
+
+    assert [len(launch.claims) for launch in made] == [50, 50]
+    assert [zones_of(launch) for launch in made] == [{A}, {A}]
+    assert all(set(launch.prices) == {"m5.large/us-east-1a"} for launch in made)
+    assert all(len(launch.request["LaunchTemplateConfigs"]) == 1 for launch in made)
+
+
+@pytest.mark.parametrize(
+    ("label", "least", "zones"),
+    [
+        ("topology.kubernetes.io/zone", 2, {A, B}),
+        ("topology.kubernetes.io/zone", 3, {A, B, C}),
+        ("node.kubernetes.io/instance-type", 2, {A, B}),
+        ("kubernetes.io/arch", 2, {A, C}),
+        ("kubernetes.io/arch", 1, {A}),
+    ],
+)
+def test_an_almost_full_zone_stays_an_alternative_where_min_values_needs_it(
+    label: str, least: int, zones: set[str]
+) -> None:
+    there = in_subnets(Subnet("a-1", A, 200), Subnet("b-1", B, 1), Subnet("b-2", B, 1), Subnet("c-1", C, 9))
+    pool = replace(POOL, min_values={label: least})
+
+    made = launched(100, there, M5, C5, LaunchOffering(0.1, "m6g.large", C), pool=pool)
+
+    assert [zones_of(launch) for launch in made] == [zones, zones]
+
+
+def test_a_launch_goes_to_another_zone_if_its_first_one_has_no_address_left() -> None:
+    there = in_subnets(Subnet("a-1", A, 20), Subnet("b-1", B, 100))
+
+    made = launched(60, there, M5, C5)
+
+    assert sorted((len(launch.claims), sorted(zones_of(launch))) for launch in made) == [(20, [A, B]), (40, [B])]
+
+
+def test_public_subnets_are_used_only_in_zones_whose_private_ones_have_no_address() -> None:
+    there = in_subnets(
+        *(Subnet(f"private-{zone}", zone, 210) for zone in (A, B, C)),
+        *(Subnet(f"public-{zone}", zone, 200, public=True) for zone in (A, B, C)),
+    )
+    offers = [LaunchOffering(0.096, "m5.large", zone) for zone in (A, B, C)]
+
+    first = nodes_by_subnet(launched(210, there, *offers))
+    more = nodes_by_subnet(launched(250, there, *offers))
+
+    assert first == {f"private-{zone}": 210 for zone in (A, B, C)}
+    assert more == {f"private-{A}": 210, f"public-{A}": 40, f"private-{B}": 250, f"private-{C}": 250}
+
+
+def test_alternatives_of_several_launches_are_distributed_over_the_subnets_of_a_zone() -> None:
+    there = in_subnets(Subnet("a-1", A, 200), Subnet("b-1", B, 60), Subnet("b-2", B, 60))
+
+    assert nodes_by_subnet(launched(100, there, M5, C5)) == {"a-1": 100, "b-1": 50, "b-2": 50}

@@ -21,10 +21,13 @@ from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market_type
 from joiner.launching.node_interfaces import NO_FEATURES, lacks_public_address
-from joiner.launching.subnet_choice import SubnetChoice, most_nodes
+from joiner.launching.subnet_choice import SubnetChoice
 from joiner.launching.user_data import build_user_data
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass, Subnet
 from joiner.pools.capacity_reservations import CapacityReservation
+
+Images = tuple[tuple[LaunchOffering, str], ...]
+"""Offerings in the order of preference, each with its image."""
 
 MAXIMUM_CLAIMS = 50  # limits the number of nodes that one throttled request affects
 
@@ -70,7 +73,7 @@ class PreparedClaim:
 
     wanted: ClaimToLaunch
     user_data: str
-    images: tuple[tuple[LaunchOffering, str], ...]
+    images: Images
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -89,7 +92,7 @@ class LaunchGroup:
     """
 
     claims: tuple[PreparedClaim, ...]
-    images: tuple[tuple[LaunchOffering, str], ...]
+    images: Images
     most: int
 
     def with_other(self, other: "LaunchGroup") -> "LaunchGroup | None":
@@ -127,18 +130,48 @@ def group_launches(
     groups = [LaunchGroup(tuple(each), each[0].images, len(each[0].images)) for each in alike.values()]
     choice = SubnetChoice()
     launches = [
-        _launch(part, group.images, catalogue, cluster, execution=execution, attempt=attempt, choice=choice)
+        _launch(part, images, catalogue, cluster, execution=execution, attempt=attempt, subnets=subnets)
         for group in merge_groups(groups)
-        for part in _parts(group)
+        for part, images, subnets in _parts(group, catalogue, choice)
     ]
     return tuple(sorted(launches, key=lambda launch: launch.claims)), tuple(refusals)
 
 
-def _parts(group: LaunchGroup) -> Iterator[Sequence[PreparedClaim]]:
-    """Yield the claims of each launch of the group."""
-    most = most_nodes(group.claims[0].wanted.resolved, [offer.zone for offer, _ in group.images])
-    size = min(MAXIMUM_CLAIMS, most or MAXIMUM_CLAIMS)
-    return (group.claims[start : start + size] for start in range(0, len(group.claims), size))
+def _parts(
+    group: LaunchGroup, catalogue: Catalogue, choice: SubnetChoice
+) -> Iterator[tuple[Sequence[PreparedClaim], Images, Mapping[str, Subnet]]]:
+    """Yield the claims, the offerings and the subnets of each launch of the group."""
+    first = group.claims[0].wanted
+    zones = [offer.zone for offer, _ in group.images]
+    start = 0
+    while start < len(group.claims):
+        subnets = choice.take(first.resolved, zones, min(MAXIMUM_CLAIMS, len(group.claims) - start))
+        images = leave_out_zones(group.images, subnets.short, catalogue, first.pool.min_values)
+        yield group.claims[start : start + subnets.count], images, subnets.by_zone
+        start += subnets.count
+
+
+def leave_out_zones(images: Images, zones: Iterable[str], catalogue: Catalogue, minimums: Mapping[str, int]) -> Images:
+    """Return the offerings without those in the zones, except zones that minValues needs."""
+    for zone in zones:
+        others = tuple(each for each in images if each[0].zone != zone)
+        counts = (
+            (least, *(_count_values(each, key, catalogue) for each in (images, others)))
+            for key, least in minimums.items()
+        )
+        if all(after >= min(least, before) for least, before, after in counts):
+            images = others
+    return images
+
+
+def _count_values(images: Images, key: str, catalogue: Catalogue) -> int:
+    """Return how many values of a label these offerings have."""
+    if key in {names.ZONE, names.ZONE_ID}:
+        return len({offer.zone for offer, _ in images})
+    types = {offer.instance_type for offer, _ in images}
+    return len(
+        types if key == names.INSTANCE_TYPE else {catalogue.types[one].labels.get(key) for one in types} - {None}
+    )
 
 
 def merge_groups(groups: Iterable[LaunchGroup]) -> list[LaunchGroup]:
@@ -204,7 +237,7 @@ def _launch(
     *,
     execution: str,
     attempt: int,
-    choice: SubnetChoice,
+    subnets: Mapping[str, Subnet],
 ) -> Launch:
     first = group[0].wanted
     claims = tuple(prepared.wanted.claim.name for prepared in group)
@@ -216,7 +249,6 @@ def _launch(
     }
     token = hashlib.sha256(f"{identity}/token".encode()).hexdigest()
     order = [offer for offer, _ in images]
-    subnets = choice.take(first.resolved, [offer.zone for offer in order], len(claims))
     return Launch(
         id=identity,
         token=token,
