@@ -22,6 +22,7 @@ from joiner.planning.arrays import Floats, Marks
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.placement.address_limits import fill_other_zones, find_full_zones, limit_addresses
 from joiner.planning.search import fill_existing_nodes, propose_and_realize
 from joiner.planning.state.excluded_types import excluded_types
 from joiner.planning.state.node_state import NodeState
@@ -63,8 +64,12 @@ class PlannerArguments:
         return replace(snapshot, assignments={}, pods=pods)
 
     def state(self, snapshot: Snapshot) -> PlanState:
-        """Return the planner's state of the snapshot, with no pod placed."""
-        return self.planner.state(
+        """Return the planner's state of the snapshot, with no pod placed.
+
+        It refuses new nodes for which a subnet has no free address. Those of removed nodes are not free: they run until
+        their replacements do.
+        """
+        state = self.planner.state(
             snapshot,
             self.catalogue,
             self.unavailable,
@@ -72,6 +77,8 @@ class PlannerArguments:
             ceilings=self.ceilings,
             policies=self.policies,
         )
+        limit_addresses(state, self.classes)
+        return state
 
     def prices(self, snapshot: Snapshot) -> NodePrices:
         """Return the prices of the snapshot's running nodes."""
@@ -244,23 +251,36 @@ class ClusterSimulation:
         return node
 
     def cheaper_offers(self, node: NodeState, choice: OfferChoice, price: float) -> list[Offer]:
-        """Return the offers of the same capacity type that hold the pods of a new node and cost less than ``price``."""
+        """Return the offers of the same capacity type that hold the pods of a new node and cost less than ``price``.
+
+        Those in other zones need an address there.
+        """
+        full = find_full_zones(self.state).get(choice.pool_offers.pool.key, frozenset()) - {choice.one.offering.zone}
         need = [before - after for before, after in zip(choice.one.free, node.free, strict=True)]
         return [
             one.offer
             for one in self.state.replacement_offers(choice, node.planned)
             if one.offer.capacity_type == choice.one.offer.capacity_type
             and one.offer.price_per_hour < price
+            and one.offering.zone not in full
             and all(amount <= there for amount, there in zip(need, one.free, strict=True))
         ]
+
+    def describe_full_zones(self) -> str:
+        """Return in which zones the new nodes so far have used up the addresses, for the reason of a node that stays;
+        empty if there is none."""
+        full = sorted({zone for zones in find_full_zones(self.state).values() for zone in zones})
+        return f" (the subnets in {', '.join(full)} have no further free address)" if full else ""
 
     def pack_on_new(self, displaced: Contents, effort: Effort, *, without: Collection[str]) -> bool:
         """Pack pods on new nodes with the planner, ``without`` these instance types; return whether all are placed."""
         state = self.state
         before = {node: dict(node.planned) for node in state.existing}
-        with excluded_types(state, without):
+        with excluded_types(state, without, find_full_zones(state)):
             propose_and_realize(state, Meter(effort), effort.seed)
-        state.quotas.clear()
+            state.quotas.clear()
+            if state.pods_left and find_full_zones(state):
+                fill_other_zones(state)
         waiting = {group: list(keys) for group, keys in displaced.items()}
         for node in (*state.existing, *state.new):
             for group, number in list(node.planned.items()):

@@ -15,12 +15,13 @@ from joiner.disruption.cluster_simulation import PlannerArguments
 from joiner.disruption.disruption_candidates import Candidate
 from joiner.disruption.found_actions import FoundAction
 from joiner.disruption.proposal import DisruptionAction
-from joiner.disruption.replacement_rules import repeats_a_type
+from joiner.disruption.replacement_rules import repeats_a_type, too_few_spot_types
 from joiner.planning import Offer, PlannedNode, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup, group_mask
 from joiner.planning.output.plan_assembly import NodeWriter, PodSlots, narrowed_requirements
+from joiner.planning.placement.address_limits import find_closed_zones
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
@@ -65,6 +66,7 @@ class _Attempt:
         self._state = self._build()
         self._nodes: dict[str, NodeState] = {node.node_name: node for node in self._state.existing if node.node_name}
         self._new: dict[NodeState, NodeState] = {}
+        self._closed: Mapping[NodeState, frozenset[str]] = {}
 
     def _build(self) -> PlanState:
         snapshot = self._writer.snapshot
@@ -80,7 +82,7 @@ class _Attempt:
         for action in self._actions:
             for node in action.opened:
                 choice = node.choice and _same_choice(self._state, node.choice)
-                if not choice:
+                if not choice or self._state.over_limit(choice) is not None:
                     return {action}
                 self._new[node] = self._state.open(choice)
         wanted: dict[tuple[PodGroup, NodeState], list[str]] = defaultdict(list)
@@ -99,8 +101,26 @@ class _Attempt:
         if culprits:
             return culprits
         if not left and keeps_all_rules(self._state):
-            return set()
+            return self._with_too_few_types()
         return set(self._actions[len(self._actions) // 2 :])  # the better half, for as many attempts as needed
+
+    def _with_too_few_types(self) -> set[FoundAction]:
+        """Close zones whose addresses do not suffice for the alternatives of all new nodes; return the actions that
+        this leaves too few types to choose among."""
+        made = [(node, node.made) for node in self._state.existing if node.made]
+        new = [(self._new[node], self._choice(node)) for action in self._actions for node in action.opened]
+        self._closed = find_closed_zones(self._writer.world.classes, [*made, *new])
+        return {
+            action
+            for action in self._actions
+            for node in action.flexible
+            if too_few_spot_types(action.removed[0], self._flexible(action, node))
+        }
+
+    def _flexible(self, action: FoundAction, node: NodeState) -> list[Offer]:
+        """Return the offers for the fleet in zones with an address for this node; empty if it has the usual ones."""
+        closed = self._closed.get(self._new[node], frozenset())
+        return [offer for offer in action.flexible.get(node, ()) if offer.zone not in closed]
 
     def _target(self, pod: str) -> NodeState | None:
         """Return the node of the pod in this state. A pod on a node of an action that was dropped has none."""
@@ -123,7 +143,7 @@ class _Attempt:
         return wanted
 
     def written(self) -> list[DisruptionAction]:
-        nodes = NodeWriter(self._state, PodSlots(self._state))
+        nodes = NodeWriter(self._state, PodSlots(self._state), closed=self._closed)
         numbers: Counter[str] = Counter()
         return [self._action(action, nodes, numbers) for action in self._actions]
 
@@ -162,7 +182,7 @@ class _Attempt:
         most = choice.one.offer.price_per_hour + SAVING_AT_RISK * action.saving / len(action.opened)
         offers = tuple(
             offer
-            for offer in action.flexible.get(node) or made.alternatives
+            for offer in self._flexible(action, node) or made.alternatives
             if offer == made.offer or _may_launch(offer, action.removed, most)
         )
         pods = self._pods_on.get(node, [])

@@ -49,6 +49,7 @@ MOST_CHANGED: Final = 24
 action waits for all of its new nodes and fails with any of them, so it must not grow with each merge."""
 FAILED_REPACKS: Final = 2
 """After so many repacks in a row that save too little, no other group is tried at this least ratio."""
+NO_PLACE: Final = "its pods do not fit on other nodes, and no cheaper node holds them"
 LEAST_DIFFERENCE: Final = 1e-9
 LEAST_RATIO: Final = 1e-4
 """$/h per eviction cost. The search ends below it."""
@@ -154,7 +155,7 @@ class WaveSearch:
         if not left:
             self._keep(RepackedGroup((one,)), one.price)
             return 0.0
-        why, saving = "its pods do not fit on other nodes, and no cheaper node holds them", 0.0
+        why, saving = f"{NO_PLACE}{simulation.describe_full_zones()}", 0.0
         holding = self._offers.holding(left, below=one.price) if able else []
         for choice in holding[:TRIED_OFFERS]:
             if repeats_a_type((one,), (choice.one.offer,)):

@@ -107,20 +107,8 @@ class SubnetUse:
     def place_elsewhere(self, reasons: Reasons) -> None:
         """Place the pods that are left where addresses are left. Pods that may not stay in the end are taken off; they
         have the first of these reasons."""
-        # These modules need numpy, which only the planning functions contain.
-        from joiner.planning.placement.group_order import estimate_sizes
-        from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer
-        from joiner.planning.relaxation.dominance import OfferFrontier
-
-        use = self.state.limits.addresses = count_addresses(self.classes, (*self.state.new, *self._made()))
-        shares = {group.index: size for group, size in estimate_sizes(self.state, self.state.groups.pending).items()}
-        for _ in range(MOST_ROUNDS):
-            before = self.state.pods_left
-            pools = [pool_offers.pool for pool_offers in self.state.offered_pools]
-            closed = {pool.key: use.full_zones(pool.class_ref.key) for pool in pools}
-            SequentialPlacer(self.state, OfferFrontier(self.state, closed), shares, PlacementStrategy()).fill()
-            if self.state.pods_left in (0, before):
-                break
+        self.state.limits.addresses = count_addresses(self.classes, (*self.state.new, *self._made()))
+        fill_other_zones(self.state)
         first = next(iter(reasons.values()))
         for group in self._take_misplaced():
             reasons.setdefault(group, first)
@@ -168,6 +156,36 @@ class SubnetUse:
             if known is None or (one.offer, one.index) < (known.offer, known.index):
                 best[zone] = one
         yield from sorted(best.values(), key=lambda one: (one.offer, one.index))
+
+
+def limit_addresses(state: PlanState, classes: Mapping[str, ResolvedNodeClass]) -> None:
+    """Let the state refuse new nodes for which a subnet has no address. Missing nodes of static pools and of standalone
+    claims take theirs first."""
+    use = count_addresses(classes, [node for node in state.existing if node.made])
+    if use.known:
+        state.limits.addresses = use
+
+
+def find_full_zones(state: PlanState) -> dict[str, frozenset[str]]:
+    """Return the zones in which no address is left, by the key of each pool that has such zones."""
+    use = state.limits.addresses
+    pools = [pool_offers.pool for pool_offers in state.offered_pools] if use is not None else []
+    return {pool.key: full for pool in pools if use is not None and (full := use.full_zones(pool.class_ref.key))}
+
+
+def fill_other_zones(state: PlanState) -> None:
+    """Place the pods that are left in zones with addresses, again without the zones that this fills."""
+    # These modules need numpy, which only the planning functions contain.
+    from joiner.planning.placement.group_order import estimate_sizes
+    from joiner.planning.placement.sequential_placement import PlacementStrategy, SequentialPlacer
+    from joiner.planning.relaxation.dominance import OfferFrontier
+
+    shares = {group.index: size for group, size in estimate_sizes(state, state.groups.pending).items()}
+    for _ in range(MOST_ROUNDS):
+        before = state.pods_left
+        SequentialPlacer(state, OfferFrontier(state, find_full_zones(state)), shares, PlacementStrategy()).fill()
+        if state.pods_left in (0, before):
+            break
 
 
 def count_addresses(
