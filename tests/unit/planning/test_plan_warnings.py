@@ -162,6 +162,29 @@ def test_full_subnets_and_limits_that_are_nearly_reached_are_reported() -> None:
     )
 
 
+def test_subnets_that_suffice_for_each_class_but_not_for_all_are_reported() -> None:
+    """The first class needs 4 addresses of 4, the second one 5 of 8; together they need 9 of 8."""
+    subnets = tuple(Subnet(f"subnet-{number}", ZONES[0], free_ips=4) for number in range(2))
+    pools = [node_pool(name, requirements=[ON_DEMAND]) for name in ("one", "both")]
+    for pool in pools:
+        pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = pool["metadata"]["name"]
+    classes = {
+        "EC2NodeClass/one": ResolvedNodeClass("one", "EC2NodeClass", subnets=subnets[:1]),
+        "EC2NodeClass/both": ResolvedNodeClass("both", "EC2NodeClass", subnets=subnets),
+    }
+    waiting = [
+        *pods(3, "a", cpu="900m", nodeSelector={"karpenter.sh/nodepool": "one"}),
+        *pods(4, "b", cpu="900m", nodeSelector={"karpenter.sh/nodepool": "both"}),
+    ]
+
+    found = warnings({"pods": waiting, "nodepools": pools}, ANOTHER, classes)
+
+    assert [one for one in found if "free addresses" in one] == [
+        "the subnets subnet-0 and subnet-1 have 8 free addresses, and the new nodes and pods there need 9: allow more "
+        "subnets in the node class, or use prefix delegation with a larger subnet"
+    ]
+
+
 @pytest.mark.parametrize(("count", "expected"), [(99, 0), (100, 1)])
 def test_a_hundred_nodes_are_reported(count: int, expected: int) -> None:
     found = warnings({"pods": pods(count, cpu="3"), "nodepools": [node_pool(requirements=[ON_DEMAND])]}, ANOTHER)

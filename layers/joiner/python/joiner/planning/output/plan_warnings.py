@@ -82,13 +82,11 @@ def _addresses(state: PlanState, classes: Mapping[str, ResolvedNodeClass]) -> It
     """Yield the subnets with fewer free addresses than nodes and pods in them need."""
     nodes = (*state.new, *(node for node in state.existing if node.made))
     use = count_addresses(classes, nodes, lambda node: 1 + sum(node.planned.values()))
-    short = {use.describe(choice): use.taken(choice) for node in nodes if (choice := node.choice or node.made)}
-    for subnets, (needed, free) in sorted(short.items()):
-        if needed > free:
-            yield (
-                f"{subnets}, and the new nodes and pods there need {needed}: allow more subnets in the node class, or "
-                "use prefix delegation with a larger subnet"
-            )
+    for subnets, needed in sorted(use.shortages()):
+        yield (
+            f"{subnets}, and the new nodes and pods there need {needed}: allow more subnets in the node class, or "
+            "use prefix delegation with a larger subnet"
+        )
 
 
 def _limits(state: PlanState, planned: Iterable[str]) -> Iterator[str]:

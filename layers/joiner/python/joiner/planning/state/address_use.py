@@ -6,7 +6,7 @@ suffice if no union of such sets of subnets has more nodes than free addresses (
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from joiner.planning.model.node_offers import OfferChoice
@@ -16,7 +16,7 @@ Place = frozenset[str]
 """The ids of the subnets among which a launch chooses for one zone."""
 
 MOST_UNIONS: Final = 64
-"""The maximum number of unions of the places of a zone. Beyond it, only each place and all of them are compared."""
+"""The maximum number of unions of places that share subnets. Beyond it, only each place and all of them are checked."""
 
 
 class AddressUse:
@@ -54,21 +54,25 @@ class AddressUse:
             return float("inf")
         return min(self._left_in(union) for union in self._unions if place <= union)
 
-    def taken(self, choice: OfferChoice) -> tuple[int, float]:
-        """Return how many addresses nodes of this choice, and of classes with the same subnets, take, and how many are
-        free for them: infinity if the number is not known."""
-        place = self._place(choice, "")
-        if place is None:
-            return 0, float("inf")
-        return self._taken[place], sum(self._free[subnet] for subnet in place)
+    def shortages(self) -> Iterator[tuple[str, int]]:
+        """Yield each set of subnets in which too many addresses are taken: its description, and how many nodes that
+        have no other subnets take. A set that lacks no more than the sets within it together is left out."""
+        lacking: dict[Place, int] = {}
+        for union in sorted(self._unions, key=lambda one: (len(one), sorted(one))):
+            lack = -self._left_in(union)
+            if lack > sum(less for within, less in lacking.items() if within < union):
+                lacking[union] = lack
+                yield self._describe(union), lack + self._free_in(union)
 
     def describe(self, choice: OfferChoice) -> str:
         """Return the subnets of this choice and their number of free addresses."""
-        place = sorted(self._place(choice, "") or ())
-        free = sum(self._free[subnet] for subnet in place)
-        if len(place) == 1:
-            return f"the subnet {place[0]} has {free} free addresses"
-        return f"the subnets {' and '.join(place)} have {free} free addresses"
+        return self._describe(self._place(choice, "") or frozenset())
+
+    def _describe(self, place: Place) -> str:
+        subnets, free = sorted(place), self._free_in(place)
+        if len(subnets) == 1:
+            return f"the subnet {subnets[0]} has {free} free addresses"
+        return f"the subnets {' and '.join(subnets)} have {free} free addresses"
 
     def full_zones(self, key: str) -> frozenset[str]:
         """Return the zones in which the class of this key has no address left."""
@@ -83,19 +87,44 @@ class AddressUse:
 
     def _left_in(self, union: Place) -> int:
         taken = sum(number for place, number in self._taken.items() if place <= union)
-        return sum(self._free[subnet] for subnet in union) - taken
+        return self._free_in(union) - taken
+
+    def _free_in(self, place: Place) -> int:
+        return sum(self._free[subnet] for subnet in place)
 
 
 def _unions(places: Iterable[Place]) -> set[Place]:
-    """Return all unions of these places.
+    """Return the unions of places that share subnets. If the addresses of two places suffice and no place has subnets
+    of both, those of their union suffice, too.
 
-    >>> sorted(map(sorted, _unions([frozenset("a"), frozenset("ab"), frozenset("c")])))
-    [['a'], ['a', 'b'], ['a', 'b', 'c'], ['a', 'c'], ['c']]
+    >>> sorted(map(sorted, _unions([frozenset("ab"), frozenset("bc"), frozenset("d")])))
+    [['a', 'b'], ['a', 'b', 'c'], ['b', 'c'], ['d']]
     """
-    own = set(places)
-    found: set[Place] = set()
-    for place in own:
-        found |= {place, *(place | other for other in found)}
+    return {union for connected in _connected(places) for union in _unions_of_connected(connected)}
+
+
+def _connected(places: Iterable[Place]) -> list[set[Place]]:
+    """Return the places in groups; places of different groups share no subnets."""
+    groups: list[set[Place]] = []
+    for place in places:
+        joined = {place}
+        apart = []
+        for group in groups:
+            if any(place & other for other in group):
+                joined |= group
+            else:
+                apart.append(group)
+        groups = [*apart, joined]
+    return groups
+
+
+def _unions_of_connected(places: set[Place]) -> set[Place]:
+    found, ahead = set(places), list(places)
+    while ahead:
+        union = ahead.pop()
+        more = {union | place for place in places if union & place} - found
+        found |= more
+        ahead += more
         if len(found) > MOST_UNIONS:
-            return own | {frozenset().union(*own)}
+            return places | {frozenset().union(*places)}
     return found
