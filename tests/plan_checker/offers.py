@@ -88,6 +88,11 @@ def sized_by_its_class(pool: Json, lists: Lists) -> bool:
     return any(own["spec"].get(field) for field in ("kubelet", "blockDeviceMappings", "instanceStorePolicy"))
 
 
+def _label(offer: Json, name: str, catalogue: Json) -> object:
+    of_offering = {"topology.kubernetes.io/zone": offer["zone"], "karpenter.sh/capacity-type": offer["capacityType"]}
+    return of_offering.get(name, catalogue[offer["instanceType"]]["labels"].get(name))
+
+
 def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) -> list[str]:
     pools = {pool["metadata"]["name"]: pool for pool in lists.get("nodepools") or ()}
     wrong = []
@@ -105,7 +110,7 @@ def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) ->
         }
         wrong += _check_alternatives(node, pool, lists, catalogue, tolerance=None if least else tolerance)
         for name, number in least.items():
-            seen = {catalogue[one["instanceType"]]["labels"].get(name) for one in node["alternatives"]} - {None}
+            seen = {_label(one, name, catalogue) for one in node["alternatives"]} - {None}
             if len(seen) < number:
                 wrong.append(f"{node['name']}: only {len(seen)} values of {name} to choose from, not {number}")
         wrong += _check_labels(node, pool, lists, catalogue)

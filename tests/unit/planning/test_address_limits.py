@@ -15,6 +15,7 @@ from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, no
 
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 SPOT = {**ON_DEMAND, "values": ["spot"]}
+IN_ZONES = {"key": "topology.kubernetes.io/zone", "operator": "In"}
 ANOTHER = {name: instance_type(name, 4, 16, 0.2) for name in ("only", "other")}
 
 
@@ -123,20 +124,79 @@ def test_spot_nodes_may_be_launched_in_all_zones_as_long_as_their_addresses_suff
     assert count_possible_nodes(made) == {ZONES[0]: 6, ZONES[1]: 2, ZONES[2]: 6}
 
 
+def test_nodes_without_alternatives_in_other_zones_keep_no_addresses_there() -> None:
+    """The on-demand nodes of the first pool are in one zone. The spot nodes of the second one have the other zones."""
+    lists: dict[str, list[Any]] = {
+        "pods": [
+            *pods(60, "fixed", cpu="3", nodeSelector={"karpenter.sh/nodepool": "first"}),
+            *pods(4, "free", cpu="3", nodeSelector={"karpenter.sh/nodepool": "second"}),
+        ],
+        "nodepools": [
+            node_pool("first", requirements=[ON_DEMAND, {**IN_ZONES, "values": [ZONES[0]]}]),
+            node_pool("second", requirements=[SPOT]),
+        ],
+    }
+
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(ANOTHER), classes=in_small_subnets(500, 50, 50))
+
+    assert check_plan(lists, ANOTHER, made.to_json()) == []
+    assert count_possible_nodes(made) == {ZONES[0]: 64, ZONES[1]: 4, ZONES[2]: 4}
+
+
+def test_alternatives_that_min_values_requires_stay_in_zones_without_addresses() -> None:
+    every_zone = {**IN_ZONES, "values": list(ZONES), "minValues": 3}
+    made = planned_with([node_pool(requirements=[SPOT, every_zone])], in_small_subnets(50, 2, 2), 6, cpu="3")
+
+    assert count_possible_nodes(made) == dict.fromkeys(ZONES, 6)
+
+
+def in_two_classes(first: Sequence[Subnet], second: Sequence[Subnet]) -> dict[str, ResolvedNodeClass]:
+    """Return the classes `small` and `large` with these subnets."""
+    return {
+        f"EC2NodeClass/{name}": ResolvedNodeClass(name, "EC2NodeClass", subnets=tuple(subnets))
+        for name, subnets in (("small", first), ("large", second))
+    }
+
+
+def with_mix(pool: Any, mix: str) -> Any:
+    return {**pool, "metadata": {**pool["metadata"], "annotations": {"joiner.dev/capacity-mix": mix}}}
+
+
+@pytest.mark.parametrize(("mix", "spot"), [("spot=50%", 2), ("spot=0%", 0)])
+def test_a_pool_keeps_its_mix_with_the_nodes_for_pods_of_another_pool(mix: str, spot: int) -> None:
+    pools = [
+        of_class("small", node_pool("first", requirements=[ON_DEMAND]), weight=10),
+        with_mix(of_class("large", node_pool("second")), mix),
+    ]
+    large = [Subnet(f"large-{zone}", zone, free_ips=9) for zone in ZONES]
+    few = in_small_subnets(1, 1, 0)["EC2NodeClass/default"].subnets
+
+    made = planned_with(pools, in_two_classes(few, large), 6, cpu="3")
+
+    of_second = Counter(node.capacity_type for node in made.nodes if node.pool == "NodePool/second")
+    assert (of_second["spot"], of_second.total(), made.pending) == (spot, 4, ())
+    (note,) = made.warnings
+    assert note.startswith(f"NodePool/second has {spot} of 4 nodes on spot with this plan ")
+
+
+def test_a_pool_keeps_its_mix_without_the_nodes_that_have_no_address() -> None:
+    made = planned_with([with_mix(node_pool(), "spot=50%")], in_small_subnets(2, 1, 0), 6, cpu="3")
+
+    assert Counter(node.capacity_type for node in made.nodes) == {"spot": 2, "on-demand": 1}
+    assert Counter(node.zone for node in made.nodes) == {ZONES[0]: 2, ZONES[1]: 1}
+    (note,) = made.warnings
+    assert note.startswith("NodePool/default has 2 of 3 nodes on spot with this plan ")
+
+
 def test_pods_of_a_node_without_an_address_get_a_node_of_another_pool() -> None:
     pools = [
         of_class("small", node_pool("first", requirements=[ON_DEMAND]), weight=10),
         of_class("large", node_pool("second", requirements=[ON_DEMAND])),
     ]
-    large = tuple(Subnet(f"large-{zone}", zone, free_ips=most) for zone, most in zip(ZONES, (1, 1, 9), strict=True))
-    classes = {
-        "EC2NodeClass/small": ResolvedNodeClass(
-            "small", "EC2NodeClass", subnets=in_small_subnets(1, 1, 0)["EC2NodeClass/default"].subnets
-        ),
-        "EC2NodeClass/large": ResolvedNodeClass("large", "EC2NodeClass", subnets=large),
-    }
+    large = [Subnet(f"large-{zone}", zone, free_ips=most) for zone, most in zip(ZONES, (1, 1, 9), strict=True)]
+    few = in_small_subnets(1, 1, 0)["EC2NodeClass/default"].subnets
 
-    made = planned_with(pools, classes, 6, cpu="3")
+    made = planned_with(pools, in_two_classes(few, large), 6, cpu="3")
 
     assert made.pending == ()
     assert Counter(node.pool for node in made.nodes) == {"NodePool/first": 2, "NodePool/second": 4}
@@ -198,3 +258,32 @@ def test_classes_that_share_a_subnet_share_its_addresses() -> None:
     assert check_plan(lists, ANOTHER, made.to_json()) == []
     assert len(made.nodes) == 4
     assert Counter(node.pool for node in made.nodes)["NodePool/narrow"] <= 2
+
+
+def test_many_classes_with_other_subnets_change_nothing() -> None:
+    """Two classes share the subnet in the middle: for their four nodes there are three addresses."""
+    subnets = [Subnet(f"subnet-{number}", ZONES[0], free_ips=1) for number in range(3)]
+    others = {
+        f"EC2NodeClass/other-{number}": ResolvedNodeClass(
+            f"other-{number}", "EC2NodeClass", subnets=(Subnet(f"other-{number}", ZONES[0], free_ips=9),)
+        )
+        for number in range(8)
+    }
+    lists: dict[str, list[Any]] = {
+        "pods": [
+            *pods(2, "a", cpu="3", nodeSelector={"karpenter.sh/nodepool": "first"}),
+            *pods(2, "b", cpu="3", nodeSelector={"karpenter.sh/nodepool": "second"}),
+        ],
+        "nodepools": [
+            of_class("small", node_pool("first", requirements=[ON_DEMAND])),
+            of_class("large", node_pool("second", requirements=[ON_DEMAND])),
+        ],
+    }
+
+    made = plan(
+        Snapshot.from_lists(lists),
+        Catalogue.from_json(ANOTHER),
+        classes={**in_two_classes(subnets[:2], subnets[1:]), **others},
+    )
+
+    assert (len(made.nodes), len(made.pending)) == (3, 1)

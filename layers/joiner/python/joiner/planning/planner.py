@@ -125,8 +125,8 @@ class Planner:
         prices = partial(self.prices, snapshot, catalogue, classes=classes)
         found = _search(state, snapshot, catalogue, meter, effort.seed, build=build, prices=prices)
         simplified = _simplify(state, policies, tolerances if meter.allowance else None)
-        mixes = keep_capacity_mix(state)
         addresses = keep_addresses(state, classes)
+        mixes = keep_capacity_mix(state)  # last, for it counts the nodes of the finished plan
         zonal = addresses.moved > 0 or (tolerances is not None and _has_several_zones(state))
         reasons = _join_reasons(explain_pending(state, catalogue), addresses.reasons)
         proven = _prove_without(state, meter) if addresses.closed else found.proven

@@ -37,6 +37,7 @@ class OfferAlternatives:
         self._open: dict[tuple[OfferSet, int], Marks] = {}
         self._price_lists: dict[PoolOffers, PriceList] = {}
         self._known: dict[object, list[NodeOffer]] = {}
+        self._zones: dict[object, frozenset[str]] = {}
         self._spare = SpareAllowance(state)
 
     def of(self, node: NodeState, choice: OfferChoice, closed: frozenset[str] = frozenset()) -> list[NodeOffer]:
@@ -54,6 +55,15 @@ class OfferAlternatives:
         if known not in self._known:
             self._known[known] = self._found(node, choice, bits, closed)
         return self._known[known]
+
+    def other_zones(self, node: NodeState, choice: OfferChoice, closed: frozenset[str]) -> frozenset[str]:
+        """Return the zones of the alternatives outside the node's own zone."""
+        contents = sorted((group.index, number) for group, number in node.planned.items())
+        known = (choice, closed, *node.free, *contents)
+        if known not in self._zones:
+            zones = frozenset(one.offering.zone for one in self.of(node, choice, closed))
+            self._zones[known] = zones - {choice.one.offering.zone}
+        return self._zones[known]
 
     def _found(self, node: NodeState, choice: OfferChoice, bits: int, closed: frozenset[str]) -> list[NodeOffer]:
         pool, offer_set, own = choice.pool_offers.pool, choice.pool_offers.offer_set, choice.one

@@ -42,8 +42,9 @@ def write_plan(
             existing.append(ExistingNode(node.node_name, node.claim_name, pods, slots.by_class(node, pods)))
     numbers: dict[str, int] = {}
     ordered = _in_order((*(node for node in state.existing if node.made), *state.new))
-    closed = find_closed_zones(classes, [(node, choice) for node, choice, _ in ordered])
-    writer = NodeWriter(state, slots, zonal=zonal, closed=closed)
+    alternatives = OfferAlternatives(state, zonal=zonal)
+    closed = find_closed_zones(classes, [(node, choice) for node, choice, _ in ordered], alternatives.other_zones)
+    writer = NodeWriter(state, slots, alternatives=alternatives, closed=closed)
     nodes = []
     for node, choice, contents in ordered:
         _, _, pool = choice.pool_offers.pool.key.partition("/")
@@ -144,13 +145,13 @@ class NodeWriter:
         state: PlanState,
         slots: PodSlots,
         *,
-        zonal: bool = False,
+        alternatives: OfferAlternatives | None = None,
         closed: Mapping[NodeState, frozenset[str]] = NO_ZONES,
     ) -> None:
         """``closed``: zones in which EC2 may not launch a node instead."""
         self._slots = slots
         self._closed = closed
-        self._alternatives = OfferAlternatives(state, zonal=zonal)
+        self._alternatives = alternatives or OfferAlternatives(state)
         self._resources = state.groups.resources
         self._named = {group: tuple(group.constraints.requests.amounts) for group in state.left}
         self._labels: dict[OfferChoice, dict[str, str]] = {}

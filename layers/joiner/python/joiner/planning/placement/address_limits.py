@@ -26,6 +26,7 @@ from joiner.planning.tuning import TINY
 from joiner.pools import ResolvedNodeClass
 
 AddressesOf = Callable[[NodeState], int]
+ZonesOf = Callable[[NodeState, OfferChoice, frozenset[str]], frozenset[str]]
 Reasons = dict[PodGroup, tuple[Reason, ...]]
 
 MOST_ROUNDS: Final = 10
@@ -44,7 +45,7 @@ class AddressLimits:
 
 def keep_addresses(state: PlanState, classes: Mapping[str, ResolvedNodeClass]) -> AddressLimits:
     """Move nodes out of subnets whose addresses do not suffice, close those that have none, and place their pods where
-    addresses are left."""
+    addresses are left. After that, the addresses limit all nodes that are added to the state."""
     if not AddressUse(classes).known:
         return AddressLimits()
     limits = SubnetUse(state, classes)
@@ -53,6 +54,8 @@ def keep_addresses(state: PlanState, classes: Mapping[str, ResolvedNodeClass]) -
     reasons = limits.close_excess()
     if limits.closed:
         limits.place_elsewhere(reasons)
+    else:
+        state.limits.addresses = limits.count()
     return AddressLimits(limits.moved, limits.closed, {one: why for one, why in reasons.items() if state.left[one]})
 
 
@@ -89,7 +92,7 @@ class SubnetUse:
         why their pods, and the pods that may not stay without them, are left.
         """
         reasons: Reasons = {}
-        use = count_addresses(self.classes, (*self.state.new, *self._made()))
+        use = self.count()
         for node in sorted(self.state.new, key=_importance):
             choice = node.choice
             if choice is None or not node.planned or use.left(choice) >= 0:  # without pods: closed already
@@ -101,7 +104,7 @@ class SubnetUse:
             use.count(choice, -1)
             if misplaced := self._take_misplaced():
                 reasons |= dict.fromkeys(misplaced, (reason,))
-                use = count_addresses(self.classes, (*self.state.new, *self._made()))
+                use = self.count()
         return reasons
 
     def place_elsewhere(self, reasons: Reasons) -> None:
@@ -125,6 +128,10 @@ class SubnetUse:
         for node in [one for one in self.state.new if not one.planned] if taken else []:
             self.state.close(node)
         return taken
+
+    def count(self) -> AddressUse:
+        """Return the addresses that the nodes take."""
+        return count_addresses(self.classes, (*self.state.new, *self._made()))
 
     def _made(self) -> Iterator[NodeState]:
         """Yield the nodes of static pools and standalone claims, which take addresses, too."""
@@ -200,19 +207,33 @@ def count_addresses(
 
 
 def find_closed_zones(
-    classes: Mapping[str, ResolvedNodeClass], nodes: Sequence[tuple[NodeState, OfferChoice]]
+    classes: Mapping[str, ResolvedNodeClass],
+    nodes: Sequence[tuple[NodeState, OfferChoice]],
+    zones_of: ZonesOf | None = None,
 ) -> dict[NodeState, frozenset[str]]:
     """Return the zones in which EC2 may not launch each of these nodes instead, because an address there is not left
-    for it: each alternative zone of a node takes an address of it. Nodes that may be in any zone are left out."""
+    for it: each zone in which a node has alternatives takes an address of it. Nodes that may be in all of their zones
+    are left out.
+
+    `zones_of` returns the zones of a node's alternatives outside its own zone and these closed ones; without it, they
+    are the other zones of its class."""
+
+    def zones_of_class(_: NodeState, choice: OfferChoice, __: frozenset[str]) -> frozenset[str]:
+        resolved = classes.get(choice.pool_offers.pool.class_ref.key)
+        return (resolved.zones if resolved else frozenset()) - {choice.one.offering.zone}
+
+    find_zones = zones_of or zones_of_class
     use = count_addresses(classes, [node for node, _ in nodes])
     closed: dict[NodeState, frozenset[str]] = {}
     for node, choice in nodes if use.known else ():
-        resolved = classes.get(choice.pool_offers.pool.class_ref.key)
-        others = sorted((resolved.zones if resolved else frozenset()) - {choice.one.offering.zone})
-        full = frozenset(zone for zone in others if use.left(choice, zone) < 1)
-        for zone in others:
-            if zone not in full:
-                use.count(choice, 1, zone)
+        full: frozenset[str] = frozenset()
+        others = find_zones(node, choice, full)
+        # Without the full zones, the node may get alternatives in zones in which it had none.
+        while more := {zone for zone in others - full if use.left(choice, zone) < 1}:
+            full |= more
+            others = find_zones(node, choice, full)
+        for zone in others - full:
+            use.count(choice, 1, zone)
         if full:
             closed[node] = full
     return closed

@@ -1,14 +1,14 @@
 """Keep the share of spot nodes that a pool allows (``joiner.dev/capacity-mix``), over its running and its new nodes.
 
 Spot is the cheapest, so the search plans spot nodes wherever pods and pools allow them. This step moves new nodes to
-on-demand offers until the pool has its share of them, those whose price rises least first. Nodes of pods that require
-spot stay. Running nodes are never moved.
+on-demand offers until the pool has its share of them, those whose price rises least first, in zones whose subnets have
+addresses. Nodes of pods that require spot stay. Running nodes are never moved.
 """
 
 from collections.abc import Sequence
 
 from joiner import names
-from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.placement.node_exchange import NodeExchange, offers_for
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
@@ -50,25 +50,27 @@ def count_spot_nodes(total: int, share: float) -> int:
 def _move(state: PlanState, nodes: Sequence[NodeState], number: int) -> int:
     """Move up to this number of spot nodes to on-demand offers; return how many were moved."""
     exchange, moved = NodeExchange(state), 0
-    found = [(node, choice) for node in nodes if _is_spot(node) and (choice := _on_demand(node)) is not None]
-    for node, choice in sorted(found, key=lambda one: (_rise(*one), one[0].name)):
+    found = [(node, choices) for node in nodes if _is_spot(node) and (choices := _on_demand(node))]
+    for node, choices in sorted(found, key=lambda one: (_rise(one[0], one[1][0]), one[0].name)):
         if moved >= number:
             break
-        moved += exchange.replace([node], choice)
+        moved += any(exchange.replace([node], choice) for choice in choices)
     return moved
 
 
-def _on_demand(node: NodeState) -> OfferChoice | None:
-    """Return the cheapest on-demand offer that holds the pods of the node, in its zone if that costs the same."""
+def _on_demand(node: NodeState) -> list[OfferChoice]:
+    """Return the cheapest on-demand offer of each zone that holds the pods of the node, the cheapest first; of equal
+    prices, that in its own zone."""
     choice = node.choice
     if choice is None:
-        return None
+        return []
     zone = choice.one.offering.zone
-    able = (one for one in offers_for(choice, node.planned) if one.offering.capacity_type == names.ON_DEMAND)
-    best = min(
-        able, key=lambda one: (one.offer.price_per_hour, one.offering.zone != zone, one.offer, one.index), default=None
-    )
-    return choice.with_offer(best) if best else None
+    able = [one for one in offers_for(choice, node.planned) if one.offering.capacity_type == names.ON_DEMAND]
+    able.sort(key=lambda one: (one.offer.price_per_hour, one.offering.zone != zone, one.offer, one.index))
+    best: dict[str, NodeOffer] = {}
+    for one in able:
+        best.setdefault(one.offering.zone, one)
+    return [choice.with_offer(one) for one in best.values()]
 
 
 def _rise(node: NodeState, choice: OfferChoice) -> float:
