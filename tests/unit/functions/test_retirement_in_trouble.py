@@ -80,7 +80,7 @@ def test_an_instance_that_was_called_lost_and_runs_is_drained_first(grown: Simul
     nothing_is_left_of(grown, claim)
 
 
-def test_a_loss_that_comes_during_the_drain_waitss_it(grown: SimulatedCluster) -> None:
+def test_a_loss_that_comes_during_the_drain_ends_it(grown: SimulatedCluster) -> None:
     claim = first(grown)
     grown.kube.held.update(pods_on(grown, claim.node_name))
     execution = RetirementExecution(grown, "retire-1")
