@@ -232,7 +232,8 @@ not_modelled(
     "more calls than the token bucket holds (100, 20 a second; unpaginated and unfiltered: 50, 10)",
     code="RequestLimitExceeded",
     source="EC2 developer guide, Request throttling for the EC2 API",
-    why="time passes faster here than on AWS; `joiner local knob faults/set` refuses any call with any error",
+    why="time passes faster here than on AWS; `joiner local knob ec2/request-limits '{\"on\": true}'` makes EC2 refuse "
+    "such requests, of all actions",
 )
 not_modelled(
     EC2,
