@@ -167,6 +167,10 @@ def test_every_pattern_of_the_packaged_schemas_has_a_remedy_in_words() -> None:
             'ebs.volumeSize is 12Qx: give a size from 1Gi to 64Ti, such as "40Gi"',
         ),
         (
+            node_class(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": 50}}]),
+            'ebs.volumeSize is 50: give a size from 1Gi to 64Ti, such as "40Gi"',
+        ),
+        (
             node_class(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": 10**40}}]),
             f'ebs.volumeSize is {10**40}: the number is too large: give a size from 1Gi to 64Ti, such as "40Gi"',
         ),

@@ -25,6 +25,7 @@ SIGNALS = (
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "gp3", "sc1", "st1")
 GIB = 2**30
+LEAST_BYTES = 10**9  # 1G, the smallest size of EBS
 OUR_TAGS = (
     names.CLUSTER_NAME_TAG,
     names.NODEPOOL,
@@ -152,10 +153,11 @@ def _read_size(ebs: ManifestFields) -> int | None:
     if raw is None:
         return None
     try:
-        size = -(-Resources.from_kube({"memory": raw})["memory"] // GIB)
+        amount = Resources.from_kube({"memory": raw})["memory"]
     except ValueError:
-        size = 0
-    if not 1 <= size <= 64 * 1024:
+        amount = 0
+    size = -(-amount // GIB)
+    if amount < LEAST_BYTES or size > 64 * 1024:  # a number without a unit is a number of bytes
         ebs.wrong("volumeSize", 'give a size from 1Gi to 64Ti, such as "40Gi"')
         return None
     return size
