@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Ceilings, Plan, Snapshot, plan
 from joiner.pools import ResolvedNodeClass, Subnet
 from tests.plan_checker import check_plan
 from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, node_pool, pods, spread
@@ -55,6 +55,24 @@ def test_pods_of_nodes_without_an_address_stay_pending_and_name_the_subnet() -> 
         for zone, free in zip(ZONES, (2, 1), strict=False)
     }
     assert len(made.pending) == 3
+
+
+def test_a_ceiling_that_excludes_every_zone_is_named_before_subnets_without_an_address() -> None:
+    lists: dict[str, list[Any]] = {
+        "pods": pods(4, cpu="3"),
+        "nodepools": [node_pool(requirements=[ON_DEMAND])],
+    }
+    made = plan(
+        Snapshot.from_lists(lists),
+        Catalogue.from_json(ANOTHER),
+        classes=in_small_subnets(1, 1, 1),
+        ceilings=Ceilings(nodes=1),
+    )
+
+    assert len(made.nodes) == 1
+    reasons = {str(reason) for one in made.pending for reason in one.reasons}
+    assert len(made.pending) == 3
+    assert all("ceilings.nodes" in reason for reason in reasons), reasons
 
 
 def test_pods_move_to_subnets_with_enough_addresses_if_that_costs_nothing() -> None:

@@ -117,7 +117,16 @@ def _beyond_resources(state: PlanState, group: PodGroup, pool_offers: PoolOffers
     if not allowed:
         exceeded = [(limit, one) for one, limit in zip(large, limits, strict=True) if limit]
         # Of limits of zero, every node exceeds all infinitely: the smallest node is the nearest, then the cheapest.
-        least, nearest = min(exceeded, key=lambda each: (each[0].excess, getattr(each[0], "more", 0.0), each[1].offer))
+        # An address may be free soon, so a limit that lasts is named first.
+        least, nearest = min(
+            exceeded,
+            key=lambda each: (
+                isinstance(each[0], AddressViolation),
+                each[0].excess,
+                getattr(each[0], "more", 0.0),
+                each[1].offer,
+            ),
+        )
         if isinstance(least, AddressViolation):
             return Reason(pool_offers.pool.name, least.text(), nearest.offer)
         why = f"all available instance types exceed limits for nodepool: {_explain_violation(least, state, group)}"

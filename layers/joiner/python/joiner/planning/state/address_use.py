@@ -60,8 +60,9 @@ class AddressUse:
         lacking: dict[Place, int] = {}
         for union in sorted(self._unions, key=lambda one: (len(one), sorted(one))):
             lack = -self._left_in(union)
-            if lack > sum(less for within, less in lacking.items() if within < union):
-                lacking[union] = lack
+            within = sum(more for smaller, more in lacking.items() if smaller < union)
+            if lack > within:
+                lacking[union] = lack - within
                 yield self._describe(union), lack + self._free_in(union)
 
     def describe(self, choice: OfferChoice) -> str:

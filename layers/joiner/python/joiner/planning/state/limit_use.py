@@ -85,8 +85,6 @@ class LimitUse:
                 return PoolLimitViolation(pool, name, limit, used.get(name, 0), more)
         if one.supply is not None and self.nodes_left(one) <= 0:
             return ReservationViolation(one.supply)
-        if self.addresses is not None and self.addresses.left(choice) < 1:
-            return AddressViolation(self.addresses.describe(choice))
         nodes = self._nodes + len(new)
         if self._ceilings.nodes is not None and nodes + 1 > self._ceilings.nodes:
             return CeilingViolation("nodes", self._ceilings.nodes, nodes, 1)
@@ -95,6 +93,9 @@ class LimitUse:
             spent = self._price + sum(node.price for node in new)
             if spent + price > ceiling + 1e-9:
                 return CeilingViolation("price", ceiling, spent, price)
+        # Last, because an address may be free soon, and a limit that lasts is the reason that helps
+        if self.addresses is not None and self.addresses.left(choice) < 1:
+            return AddressViolation(self.addresses.describe(choice))
         return None
 
     def nodes_left(self, one: NodeOffer) -> int:
