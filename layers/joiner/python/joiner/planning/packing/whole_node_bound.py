@@ -10,7 +10,7 @@ one group alone must be level, apart or together in the domains of one topology 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import product
 from math import comb, prod
 from typing import Final
 
@@ -25,10 +25,13 @@ from joiner.planning.relaxation.lower_bound import spare_capacity
 from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
 from joiner.planning.state.domain_assignment import DomainAssignment, reachable_domains
 from joiner.planning.state.plan_state import PlanState
+from joiner.planning.state.pod_topology import SpreadRule
 from joiner.planning.tuning import MOST_PROVEN_PODS
 
 MOST_DIVISIONS: Final = 100
 """The maximum number of ways to divide the pods of one group among its domains."""
+MOST_TRIED: Final = 5_000
+"""The maximum number of divisions of one group that are compared with its rules. With more, its rules are left out."""
 MOST_COMBINATIONS: Final = 300
 """The maximum number of combinations of such ways. With more, the rules of some groups are left out."""
 STEPS_OF_PART: Final = 0.005
@@ -175,10 +178,10 @@ def _all_divisions(state: PlanState, groups: Sequence[PodGroup]) -> list[GroupDi
     for group, key in keys.items():
         if not key:
             continue
-        ways = tuple(islice(_divisions(state, group, key, domains[key]), MOST_DIVISIONS + 1))
+        ways = _divisions(state, group, key, domains[key])
         reach = len(reachable_domains(state, group, key))
         restricted = len(ways) < comb(state.left[group] + reach - 1, reach - 1) if reach else True
-        if 0 < len(ways) <= MOST_DIVISIONS and restricted:
+        if ways and restricted:
             found.append(GroupDivisions(group, key, domains[key], ways))
     return found
 
@@ -192,16 +195,21 @@ def _key_of(state: PlanState, group: PodGroup) -> str:
     return names.ZONE if names.ZONE in keys else min(keys, default="")
 
 
-def _divisions(state: PlanState, group: PodGroup, key: str, domains: Sequence[str]) -> Iterator[Division]:
-    """Yield every division of the pods of a group that its rules may allow when all pods are placed."""
+def _divisions(state: PlanState, group: PodGroup, key: str, domains: Sequence[str]) -> tuple[Division, ...]:
+    """Return every division of the pods of a group that its rules may allow when all pods are placed; none if there
+    are more than `MOST_DIVISIONS`, or if more than `MOST_TRIED` would have to be compared with the rules."""
     reach = reachable_domains(state, group, key)
     most = [_most_in(state, group, key, domain) if domain in reach else 0 for domain in domains]
     gathered = _gathered(state, group, key)
-    for way in _ways(state.left[group], most):
-        if gathered and sum(1 for number in way if number) > 1:
+    found: list[Division] = []
+    for number, way in enumerate(_ways(state.left[group], most)):
+        if number == MOST_TRIED or len(found) > MOST_DIVISIONS:
+            return ()
+        if gathered and sum(1 for each in way if each) > 1:
             continue
         if _is_level(state, group, key, dict(zip(domains, way, strict=True))):
-            yield way
+            found.append(way)
+    return tuple(found) if len(found) <= MOST_DIVISIONS else ()
 
 
 def _ways(number: int, most: Sequence[int]) -> Iterator[Division]:
@@ -228,7 +236,17 @@ def _most_in(state: PlanState, group: PodGroup, key: str, domain: str) -> int:
             and not _selects_other_groups(state, group)
         ):
             most = 0
-    return most
+    return min([most, *_most_by_spreads(state, group, key, domain)])
+
+
+def _most_by_spreads(state: PlanState, group: PodGroup, key: str, domain: str) -> Iterator[int]:
+    """Yield how many pods of the group each spread allows in a domain at most: the lowest count is at most the mean."""
+    for rule in state.rules[group.index].spreads:
+        universe = rule.universe
+        if universe and _counts_alone(state, group, key, rule) and reachable_domains(state, group, key) <= universe:
+            there = {one: rule.counts.by_domain.get(one, 0) for one in universe}
+            mean = (sum(there.values()) + state.left[group]) // len(universe)
+            yield max(mean + rule.spread.max_skew - there[domain], 0) if domain in there else 0
 
 
 def _gathered(state: PlanState, group: PodGroup, key: str) -> bool:
@@ -255,14 +273,20 @@ def _is_level(state: PlanState, group: PodGroup, key: str, way: Mapping[str, int
     """
     for rule in state.rules[group.index].spreads:
         universe = rule.universe
-        if rule.spread.topology_key != key or not universe or not rule.counts_itself:
-            continue
         used = {domain for domain, number in way.items() if number}
-        counted = [one for one, number in state.left.items() if number and rule.counts in state.rules[one.index].feeds]
-        if counted != [group] or not used <= universe:
+        if not universe or not used <= universe or not _counts_alone(state, group, key, rule):
             continue
         counts = {domain: rule.counts.by_domain.get(domain, 0) + way.get(domain, 0) for domain in universe}
         lowest = rule.spread.lowest_count(counts.values(), len(universe))
         if not all(rule.spread.allows(counts[domain], lowest) for domain in used):
             return False
     return True
+
+
+def _counts_alone(state: PlanState, group: PodGroup, key: str, rule: SpreadRule) -> bool:
+    """Return whether the spread has this key and counts those of the pods left to place that belong to this group."""
+    if rule.spread.topology_key != key or not rule.counts_itself:
+        return False
+    return [one for one, number in state.left.items() if number and rule.counts in state.rules[one.index].feeds] == [
+        group
+    ]
