@@ -306,6 +306,8 @@ def load_settings(path: Path) -> Settings:
         mistakes += check_planning(settings.planning)
     if "sweep" not in wrong:
         mistakes += _check_warm_ups(settings.sweep)
+    if "batching" not in wrong:
+        mistakes += _check_batching(settings.batching)
     if "doorbell" not in wrong:
         mistakes += _check_reserved_concurrency(settings)
     if "nodeClasses" not in wrong:
@@ -345,6 +347,16 @@ def _check_installer_role_name(settings: Settings) -> list[SettingsMistake]:
     cause = f"the installer's role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
     remedy = "change the cluster's authentication mode to API_AND_CONFIG_MAP, and write that in authenticationMode"
     return [SettingsMistake("cluster", f"cluster is {settings.cluster!r}: {cause}: {remedy}")]
+
+
+def _check_batching(batching: BatchSettings) -> list[SettingsMistake]:
+    idle, longest = batching.idle_seconds, batching.longest_seconds
+    if idle <= longest:
+        return []
+    message = (
+        f"batching.idleSeconds is {idle}: no batch is longer than batching.longestSeconds, {longest}: write at most"
+    )
+    return [SettingsMistake("batching.idleSeconds", f"{message} that")]
 
 
 def _check_warm_ups(sweep: SweepSettings) -> list[SettingsMistake]:

@@ -322,3 +322,14 @@ def test_placement_scores_that_would_have_no_effect_stop_the_synthesis(
         "planning.spotPlacementScores is true: it has no effect while planning.interruptionLostHours is 0: write more "
         "than 0 there, or leave one of them out"
     ) in str(refusal.value)
+
+
+def test_a_batch_that_would_be_idle_for_longer_than_it_may_last_stops_the_synthesis(tmp_path: Path) -> None:
+    path = tmp_path / "prod.yaml"
+    path.write_text("cluster: prod\nregion: eu-west-1\nbatching:\n  idleSeconds: 20\n  longestSeconds: 10\n")
+
+    with pytest.raises(SettingsError) as refusal:
+        load_settings(path)
+
+    limit = "no batch is longer than batching.longestSeconds, 10: write at most that"
+    assert f"batching.idleSeconds is 20: {limit}" in str(refusal.value)
