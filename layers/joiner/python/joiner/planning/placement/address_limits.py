@@ -110,7 +110,7 @@ class SubnetUse:
     def place_elsewhere(self, reasons: Reasons) -> None:
         """Place the pods that are left where addresses are left. Pods that may not stay in the end are taken off; they
         have the first of these reasons."""
-        self.state.limits.addresses = count_addresses(self.classes, (*self.state.new, *self._made()))
+        self.state.limits.addresses = self.count()
         fill_other_zones(self.state)
         first = next(iter(reasons.values()))
         for group in self._take_misplaced():

@@ -50,9 +50,7 @@ class AddressUse:
         """Return how many addresses are left for nodes of this choice; infinity if the number is not known. It is
         negative if too many are taken."""
         place = self._place(choice, zone)
-        if place is None:
-            return float("inf")
-        return min(self._left_in(union) for union in self._unions if place <= union)
+        return float("inf") if place is None else self._left_for(place)
 
     def shortages(self) -> Iterator[tuple[str, int]]:
         """Yield each set of subnets in which too many addresses are taken: its description, and how many nodes that
@@ -78,13 +76,14 @@ class AddressUse:
     def full_zones(self, key: str) -> frozenset[str]:
         """Return the zones in which the class of this key has no address left."""
         return frozenset(
-            zone
-            for (name, zone), place in self._places.items()
-            if name == key and min(self._left_in(union) for union in self._unions if place <= union) <= 0
+            zone for (name, zone), place in self._places.items() if name == key and self._left_for(place) <= 0
         )
 
     def _place(self, choice: OfferChoice, zone: str) -> Place | None:
         return self._places.get((choice.pool_offers.pool.class_ref.key, zone or choice.one.offering.zone))
+
+    def _left_for(self, place: Place) -> int:
+        return min(self._left_in(union) for union in self._unions if place <= union)
 
     def _left_in(self, union: Place) -> int:
         taken = sum(number for place, number in self._taken.items() if place <= union)
