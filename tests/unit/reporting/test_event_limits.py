@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from joiner.cluster import Pod
@@ -73,6 +73,7 @@ def test_nodes_are_counted_on_the_first_of_them() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from(["a", "b", "c"])), max_size=200), st.integers(9, 40))
+@example([(0, "a"), (0, "b"), (0, "c"), (1, "a"), (1, "b"), (1, "c"), (2, "a"), (2, "b"), (3, "a"), (3, "b")], 9)
 def test_no_object_is_left_out(pods: list[tuple[int, str]], most: int) -> None:
     events = [
         news(number, reason, Subject("batch/v1", "Job", f"job-{owner}", f"job-{owner}", "shop"))
@@ -82,11 +83,20 @@ def test_no_object_is_left_out(pods: list[tuple[int, str]], most: int) -> None:
 
     assert len(limited) <= most
     if len(events) > most:
-        counts = [re.match(r"([\d,]+) Pods, for example ", event.note) for event in limited]
-        single = {event.subject.name for event, count in zip(limited, counts, strict=True) if count is None}
-        alone = [event for event in events if event.subject.name in single and _alone(event, events)]
-        assert sum(int(count.group(1)) for count in counts if count) + len(alone) == len(events)
+        counted = 0
+        merged: set[str] = set()
+        for event in limited:
+            count = re.match(r"([\d,]+) Pods, for example ", event.note)
+            if count:
+                counted += int(count.group(1))
+                merged |= {event.reason} if event.subject.kind == "Pod" else set()
+            # After the count of its reason, an event is an example of the pods in that count
+            elif event.reason not in merged and _alone(event, events):
+                counted += 1
+        assert counted == len(events)
 
 
 def _alone(event: Event, events: list[Event]) -> bool:
-    return sum((each.owner, each.reason) == (event.owner, event.reason) for each in events) == 1
+    """Return whether no other event has the owner and the reason that this one had."""
+    owner = next(each.owner for each in events if each.subject == event.subject)
+    return sum((each.owner, each.reason) == (owner, event.reason) for each in events) == 1
