@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from joiner.adapters.disruption_items import LastProposal
 from joiner.cluster import Node, Pod, Taint
 from joiner.disruption.survey_digest import digest_for_disruption, is_survey_due
 from joiner.pools import NodeClaim, NodeClassRef, NodePool
@@ -116,10 +117,33 @@ def test_a_recommendation_starts_a_survey_at_once_if_the_pool_replaces_such_node
 def test_after_its_last_change_a_cluster_that_changed_for_hours_waits_no_longer_than_another() -> None:
     waits = [
         next(seconds for seconds in range(0, 7200, 60) if is_survey_due("a", "a", 0, idle, seconds, repeated=repeated))
-        for idle, repeated in ((0, 0), (1, 0), (50, 0), (51, 1), (52, 2), (53, 3), (60, 10))
+        for idle, repeated in ((1, 0), (50, 0), (51, 1), (52, 2), (53, 3), (60, 10))
     ]
 
-    assert waits == [300, 600, 600, 1200, 2400, 3600, 3600]
+    assert waits == [600, 600, 1200, 2400, 3600, 3600]
+
+
+def surveys(digest_of_sweep: str, *, acts: bool) -> list[int]:
+    """Return in which minute each survey follows if the sweeps see this digest after the proposal \"a\".
+
+    Sweeps start each minute, and each proposal is recorded 8 s later."""
+    last, found = LastProposal().followed_by("a", 8, acts=acts), []
+    for minute in range(1, 16):
+        if is_survey_due(digest_of_sweep, last.digest, last.at, last.idle, 60 * minute, repeated=last.repeated):
+            found.append(minute)
+            last = last.followed_by(digest_of_sweep, 60 * minute + 8, acts=acts)
+    return found
+
+
+def test_actions_that_changed_nothing_are_proposed_again_by_the_next_sweep_and_then_less_often() -> None:
+    """The lease was not free, or the second look differed."""
+    assert surveys("a", acts=True) == [1, 3, 8, 13]
+    assert surveys("a", acts=False) == [10]
+
+
+def test_a_change_after_one_look_without_actions_is_seen_by_the_next_sweep() -> None:
+    """The first sweep may see a workload in the middle of its change."""
+    assert surveys("b", acts=False)[:1] == [1]
 
 
 def with_settings(**fields: Any) -> NodePool:

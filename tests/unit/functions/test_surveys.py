@@ -48,13 +48,13 @@ def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(stan
 
 
 def test_a_proposal_is_due_after_a_change_and_else_at_growing_intervals(standing: SimulatedCluster) -> None:
-    proposals, start = memory(standing, Disruptions), standing.now
-    first = looked(standing, 1)[0]["disruption"]
+    proposals, first = memory(standing, Disruptions), looked(standing, 1)[0]["disruption"]
+    start = standing.now
     made = LastProposal(first["digest"], int(start.timestamp()))
 
     at_rest = []
-    for number, (minutes, idle) in enumerate([(4, 0), (5, 0), (9, 1), (10, 1), (59, 9), (60, 9)]):
-        standing.now = start + timedelta(minutes=minutes)
+    for number, (seconds, idle) in enumerate([(29, 0), (30, 0), (569, 1), (570, 1), (3569, 9), (3570, 9)]):
+        standing.now = start + timedelta(seconds=seconds)
         proposals.note_proposal(replace(made, idle=idle, repeated=max(0, idle - 1)))
         at_rest.append(looked(standing, 10 + number, after=0)[0]["disruption"])
     assert [each["due"] for each in at_rest] == [False, True, False, True, False, True]

@@ -71,7 +71,8 @@ class LastProposal:
     """The last proposal of nodes to disrupt. Written by propose_disruption.
 
     `digest` is that of the sweep that started DISRUPT. `idle` counts the proposals in a row without an action,
-    `repeated` those of them that had the digest of the one before. `at` is the time of the proposal.
+    `repeated` the proposals in a row that repeat the digest of the one before and whether it had an action. `at` is the
+    time of the proposal.
     """
 
     digest: str = ""
@@ -92,6 +93,6 @@ class LastProposal:
         >>> LastProposal("a", 0, 4, 3).followed_by("b", 9, acts=False)
         LastProposal(digest='b', at=9, idle=5, repeated=0)
         """
-        if acts:
-            return LastProposal(digest, now)
-        return LastProposal(digest, now, self.idle + 1, self.repeated + 1 if digest == self.digest else 0)
+        idle = 0 if acts else self.idle + 1
+        repeats = digest == self.digest and bool(idle) == bool(self.idle)
+        return LastProposal(digest, now, idle, self.repeated + 1 if repeats else 0)

@@ -4,8 +4,12 @@ After a survey that finds nothing, the next one finds nothing until something ch
 be disrupted, a pool, a PodDisruptionBudget, or a time that comes: the end of `consolidateAfter`, of a pod's protection
 or of a budget's window, the least age of a node, its graceful expiration, the health of canaries. All of it is in the
 digest, so there is no survey while nothing changes. Prices, images and offerings change without a sign in the cluster.
-With the same digest, the cluster is therefore surveyed again 5 minutes after a survey with actions, and otherwise after
-10, 20, 40, and then every 60 minutes.
+With the same digest, the cluster is therefore surveyed again after 10, 20, 40, and then every 60 minutes. A survey with
+actions that leaves the digest as it was had none of them executed: the lease was not free, or the second look differed.
+The next sweep surveys the cluster again, and later ones after 2 and then every 5 minutes.
+
+Sweeps start once a minute, and a proposal is recorded some seconds after its sweep has begun. So each time here is half
+a minute shorter than the whole minutes after which a sweep may survey the cluster again.
 """
 
 import hashlib
@@ -25,13 +29,16 @@ from joiner.pools.disruption_budgets import count_allowed_disruptions
 from joiner.pools.disruption_protection import find_protection
 from joiner.pools.expiration import replaced_at
 
-CHANGED_SECONDS: Final = (30, 60, 120, 300)
+CHANGED_SECONDS: Final = (30, 30, 90, 270)
 """Seconds from a survey to the next one under another digest, after no, one, two and more surveys in a row that found
 nothing. In a cluster that changes all the time, one survey in five minutes is enough."""
 
-UNCHANGED_SECONDS: Final = (300, 600, 1200, 2400, 3600)
-"""Seconds from a survey to the next one under the same digest, after a survey with an action, after one without under a
-changed digest, and then after each survey that repeats the digest."""
+UNCHANGED_SECONDS: Final = (570, 1170, 2370, 3570)
+"""Seconds from a survey without actions to the next one under the same digest: first after one under a changed digest,
+then after each survey that repeats the digest."""
+
+UNEXECUTED_SECONDS: Final = (30, 90, 270)
+"""The same after a survey with an action."""
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -42,10 +49,10 @@ def is_survey_due(
     """Return whether to survey the cluster now. Times are epoch seconds.
 
     An empty digest means that no node may be disrupted. `idle` is the number of surveys in a row that found nothing;
-    after an `urgent` change it does not count. `repeated` is how many of them had the digest of the one before: a
-    cluster that changed for hours waits no longer after its last change than any other.
+    after an `urgent` change it does not count. `repeated` is how many surveys in a row had the digest of the one
+    before: a cluster that changed for hours waits no longer after its last change than any other.
 
-    >>> is_survey_due("", "a", 0, 0, 1000), is_survey_due("b", "a", 900, 1, 1000), is_survey_due("a", "a", 900, 0, 1000)
+    >>> is_survey_due("", "a", 0, 0, 1000), is_survey_due("b", "a", 900, 1, 1000), is_survey_due("a", "a", 900, 1, 1000)
     (False, True, False)
     >>> [is_survey_due("a", "a", 900, 9, 900 + 600, repeated=repeated) for repeated in (0, 1)]
     [True, False]
@@ -53,7 +60,8 @@ def is_survey_due(
     if not digest:
         return False
     if digest == last:
-        wait = UNCHANGED_SECONDS[min(idle, repeated + 1, len(UNCHANGED_SECONDS) - 1)]
+        waits = UNCHANGED_SECONDS if idle else UNEXECUTED_SECONDS
+        wait = waits[min(repeated, len(waits) - 1)]
     else:
         wait = CHANGED_SECONDS[0 if urgent else min(idle, len(CHANGED_SECONDS) - 1)]
     return now - last_at >= wait
