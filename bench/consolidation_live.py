@@ -2,8 +2,9 @@
 
 The workload W2 of `bench.workloads` (500 pods of 900m and 3100Mi, 500 of 3500m and 28Gi, types below 33 vCPUs) runs.
 Then 300 random pods of each deployment are deleted, and the pool consolidates without a budget. The table shows the
-price, the nodes and the pods that were created anew, over time. Karpenter's figures were recorded on the same control
-plane binaries. `--share` makes the workload smaller. Compare times on a quiet machine only.
+price, the nodes and the pods that were created anew: each time the price has fallen by $2, when it is first at most
+$88, and at rest. Karpenter's figures were recorded on the same control plane binaries. `--share` makes the workload
+smaller, and the price with it. Compare times on a quiet machine only.
 
 `--offline` needs no stack: the planner launches the nodes, and the waves of `joiner.disruption.consolidation` are
 applied one after the other (`bench.shrunken_workload`).
@@ -15,22 +16,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from bench import shrunken_workload
 from bench.lifecycle import to_stderr
+from bench.shrinking_watch import Moment, ShrinkingWatch, first_at, steps_of_price
 from bench.workloads import (
     BOOT_SECONDS,
     DEPLOYMENTS,
-    NODE_CLAIMS,
     PODS,
     WORKLOADS,
     Workload,
     WorkloadRun,
     deployment,
 )
+from joiner.adapters.disruption_items import LastProposal
+from joiner.item_keys import LAST_PROPOSAL, PROPOSED
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import LocalStack
@@ -40,10 +43,12 @@ REMAINING: Final = 0.4
 SEED: Final = 20261123
 LIMIT: Final = 900.0
 POLL: Final = 1.0
-AT_REST: Final = 100.0
-"""Seconds without a change after which the cluster is at rest: more than a sweep and a disruption."""
-CHEAP_SHARE: Final = 88 / 153.5
-"""The price at which evictions are compared, as a share of Karpenter's price before the deletion."""
+SETTLED: Final = 5.0
+"""Seconds after a change before which a proposal may not have seen it."""
+STEP: Final = 2.0
+"""$/h between the lines of the report."""
+CHEAP: Final = 88.0
+"""$/h. The price at which evictions are compared."""
 KARPENTER: Final = "Karpenter: 81 nodes, $153.5/h; after 280 s 49 nodes, $90.1/h, 177 pods created anew"
 CONSOLIDATING: Final[Object] = {
     "spec": {
@@ -54,34 +59,6 @@ CONSOLIDATING: Final[Object] = {
         }
     }
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The cluster at one time: seconds since the deletion, price in $/h of all instances that are not leaving, nodes,
-    pods that were created since, and pods that do not run."""
-
-    at: float
-    price: float
-    nodes: int
-    recreated: int
-    pending: int
-
-    @property
-    def state(self) -> tuple[float, int, int, int]:
-        """Return what changes over time, without the time."""
-        return self.price, self.nodes, self.recreated, self.pending
-
-
-@dataclass(slots=True)
-class Shrinking:
-    """One run: the moments at which something changed."""
-
-    moments: list[Moment] = field(default_factory=list)
-
-    def until(self, price: float) -> Moment | None:
-        """Return the first moment with at most this price; None if there is none."""
-        return next((one for one in self.moments if one.price <= price + 1e-9), None)
 
 
 def scaled(share: float) -> Workload:
@@ -96,26 +73,36 @@ class ShrinkingRun:
 
     def __init__(self, stack: LocalStack) -> None:
         self._deployed = DemoStack.of(stack)
+        self._table = stack.outputs()["TableName"]
         self._up = WorkloadRun(stack)
 
-    def run(self, workload: Workload) -> Shrinking:
+    def run(self, workload: Workload) -> list[Moment]:
         """Run the workload, shrink it, and return the states of the cluster until it rests."""
         up = self._up.run(workload)
         to_stderr(f"{up.running} pods run on {up.nodes} nodes, ${up.price_per_hour:.2f}/h, after {up.seconds:.0f} s")
-        known = {pod["metadata"]["uid"] for pod in self._deployed.kube.items(PODS)}
-        before = len(known)
-        started = time.monotonic()
+        watch = ShrinkingWatch(self._deployed.kube)
         self._shrink(workload)
-        found = Shrinking()
-        while time.monotonic() - started < LIMIT:
-            moment = self._moment(known, before, time.monotonic() - started)
-            if not found.moments or moment.state != found.moments[-1].state:
-                found.moments.append(moment)
-                to_stderr(line(moment))
-            elif moment.at - found.moments[-1].at > AT_REST:
-                break
+        told = ""
+        while watch.seconds < LIMIT and not self._rests(watch):
+            if watch.moments and (told != (told := line(watch.moments[-1]))):
+                to_stderr(told)
             time.sleep(POLL)
-        return found
+        watch.close()
+        return watch.moments
+
+    def _rests(self, watch: ShrinkingWatch) -> bool:
+        """Return whether nothing has changed since a proposal without an action, which was made after the last change.
+
+        A time without a change is not enough: a sweep may have found the lease taken, or a second proposal that
+        differed from the first, so that the next one follows minutes later."""
+        if not watch.moments or watch.seconds - watch.moments[-1].at < SETTLED:
+            return False
+        key = {"kind": {"S": PROPOSED}, "id": {"S": LAST_PROPOSAL}}
+        client = self._deployed.client("dynamodb")
+        item = client.get_item(TableName=self._table, Key=key, ConsistentRead=True).get("Item")
+        made = LastProposal.of(item) if item else LastProposal()
+        changed = time.time() - (watch.seconds - watch.moments[-1].at)
+        return made.idle > 0 and made.at > changed + SETTLED
 
     def _shrink(self, workload: Workload) -> None:
         """Delete random pods: those with the lowest deletion cost are deleted first when the deployment shrinks."""
@@ -132,27 +119,6 @@ class ShrinkingRun:
             kube.merge(f"{DEPLOYMENTS}/{name}", {"spec": {"replicas": remaining}})
         kube.merge("/apis/karpenter.sh/v1/nodepools/bench", CONSOLIDATING)
 
-    def _moment(self, known: set[str], before: int, at: float) -> Moment:
-        """Return the cluster now; `known` has the pods that were ever seen, `before` of them before the deletion."""
-        kube = self._deployed.kube
-        pods = [pod for pod in kube.items(PODS) if "deletionTimestamp" not in pod["metadata"]]
-        known |= {pod["metadata"]["uid"] for pod in pods}
-        claims = [claim for claim in kube.items(NODE_CLAIMS) if not _is_terminating(claim)]
-        return Moment(
-            at,
-            price=round(
-                sum(float(one["metadata"]["annotations"].get("joiner.dev/price-per-hour", 0)) for one in claims), 4
-            ),
-            nodes=len(claims),
-            recreated=len(known) - before,
-            pending=sum(pod["status"].get("phase") != "Running" for pod in pods),
-        )
-
-
-def _is_terminating(claim: Object) -> bool:
-    conditions = claim.get("status", {}).get("conditions", ())
-    return any(one["type"] == "InstanceTerminating" and one["status"] == "True" for one in conditions)
-
 
 def line(one: Moment) -> str:
     """Return one line of the report."""
@@ -162,12 +128,14 @@ def line(one: Moment) -> str:
     )
 
 
-def show(found: Shrinking) -> None:
-    """Print the report."""
-    first, last = found.moments[0], found.moments[-1]
-    cheap = found.until(CHEAP_SHARE * first.price)
+def show(found: list[Moment], cheap: float) -> None:
+    """Print the report; `cheap` is the price in $/h at which evictions are compared."""
+    first, last = found[0], found[-1]
+    then = first_at(found, cheap)
     print(f"before                    {line(first)}")
-    print(f"{CHEAP_SHARE:.0%} of the price          {line(cheap) if cheap else 'never'}")
+    for one in steps_of_price(found, STEP)[1:]:
+        print(f"{'':26}{line(one)}")
+    print(f"{f'at most ${cheap:g}/h':26}{line(then) if then else 'never'}")
     print(f"at rest                   {line(last)}")
     print(KARPENTER)
 
@@ -187,8 +155,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with stack:
             stack.deploy()
             found = ShrinkingRun(stack).run(scaled(options.share))
-    show(found)
-    return 0 if not found.moments[-1].pending else 1
+    show(found, CHEAP * options.share)
+    return 0 if not found[-1].pending else 1
 
 
 if __name__ == "__main__":
