@@ -45,6 +45,10 @@ logger = Logger()
 NODES_AT_ONCE: Final = 2
 """Nodes of one action that are written at a time. Several actions are marked at a time."""
 
+DIGITS: Final = 4
+"""Digits of an action's number in the id of its item. Items are read in the order of their ids, so the nodes of the
+best action are retired first."""
+
 NO_TIME: Final = "no time was left to mark its nodes"
 
 WORKLOADS_KEPT: Final = 1000
@@ -202,7 +206,7 @@ def _record(task: Task, number: int, action: DisruptionAction, now: datetime) ->
     """Return the ledger item of an action, without the names of its replacements."""
     at = int(now.timestamp())
     return DisruptionRecord(
-        id=f"{task.execution.name}-{number}",
+        id=f"{task.execution.name}-{number:0{DIGITS}}",
         execution=task.execution.arn,
         reason=action.reason,
         message=action.message,

@@ -27,7 +27,7 @@ from joiner.planning import Offer, PlannedNode
 from joiner.pools import read_node_claim
 from joiner.pools.node_claim import build_claim_name
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.grown_cluster import grow
+from tests.unit.functions.grown_cluster import add_node, grow
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import CLUSTER
@@ -123,7 +123,7 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
     assert reason_of(grown, "default-1") == "Underutilized"
     assert events(grown) == {("DisruptionTerminating", "Node"), ("DisruptionTerminating", "NodeClaim")}
     [record] = records(grown).all()
-    assert (record.id, record.claims, record.replacements, record.requests) == (f"{NAME}-0", ("default-1",), (), 0)
+    assert (record.id, record.claims, record.replacements, record.requests) == (f"{NAME}-0000", ("default-1",), (), 0)
 
     request = {"claim": "default-1", "reason": "consolidated", "instance": "i-0001", "notBefore": 0}
     assert settled(grown) == {"retire": [request], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
@@ -141,6 +141,16 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
     assert settled(grown)["finished"] == 1
     assert records(grown).all() == []
     assert "node-1" not in {each["metadata"]["name"] for each in grown.kube.all(kinds.NODES)}
+
+
+def test_nodes_are_retired_in_the_order_of_their_actions_the_best_first(grown: SimulatedCluster) -> None:
+    """With a limit of evictions at a time, the price falls by the best actions first."""
+    names = [f"default-{number}" for number in range(14, 2, -1)]
+    for number in range(3, 15):
+        add_node(grown, f"default-{number}", f"i-01{number:02}", f"node-{number}")
+    marked(grown, *(DisruptionAction("Underutilized", (name,)) for name in names))
+
+    assert [each["claim"] for each in settled(grown)["retire"]] == names
 
 
 def test_the_events_of_a_node_name_where_its_first_pods_go(grown: SimulatedCluster) -> None:
