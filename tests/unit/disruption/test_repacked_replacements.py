@@ -98,6 +98,29 @@ def test_a_large_wave_leaves_actions_that_save_little_per_eviction_to_the_next()
     assert "full" not in wave_beside_a_full_node(LARGE_WAVE + 4)
 
 
+def test_a_saving_that_budgets_keep_does_not_end_a_large_wave() -> None:
+    """The frozen nodes could save most. Without them, the nodes with many pods save more per eviction cost than the
+    replacement of all nodes, because the pods of the full nodes are expensive to move."""
+    few, many = [f"few-{each:02}" for each in range(LARGE_WAVE)], [f"many-{each:02}" for each in range(4 * LARGE_WAVE)]
+    full, frozen = ["full-0", "full-1", "full-2"], [f"frozen-{each}" for each in range(8)]
+    nodes = [claim_and_node(name, kind="tiny", catalogue=ROOMY) for name in (*few, *many)]
+    nodes += [claim_and_node(name, kind="cheap", catalogue=ROOMY) for name in full]
+    nodes += [claim_and_node(name, kind="roomy", pool="frozen", catalogue=ROOMY) for name in frozen]
+    small = {"cpu": "10m", "memory": "1Mi", "nodeSelector": ON_DEMAND}
+    pods = [replica(name, f"node-{name}", **small) for name in few]
+    pods += [replica(f"{name}-{each}", f"node-{name}", **small) for name in many for each in range(9)]
+    costly = {"controller.kubernetes.io/pod-deletion-cost": str(2**31 - 1)}
+    large = {"cpu": "190m", "memory": "1Mi", "app": "large", "affinity": not_on("roomy")}
+    for one in (replica(f"{name}-{each}", f"node-{name}", **large) for name in full for each in range(20)):
+        pods.append({**one, "metadata": {**one["metadata"], "annotations": costly}})
+    pods += [replica(f"own-{name}", f"node-{name}", cpu="10m", memory="1Mi", app="frozen") for name in frozen]
+    lists = cluster(*nodes, pods=pods, nodepools=[pool(), pool(name="frozen", budgets=[{"nodes": "0"}])])
+
+    proposal = consolidation.propose(Snapshot.from_lists(lists), Catalogue.from_json(ROOMY), classes=CLASSES, now=NOW)
+
+    assert {claim for action in proposal.actions for claim in action.claims} > set(few)
+
+
 def young(minutes: int, execution: str) -> tuple[Json, Json]:
     """Return a half-used node that an execution launched so long ago."""
     claim, node = claim_and_node("young", kind="s.large")

@@ -54,12 +54,12 @@ LEAST_DIFFERENCE: Final = 1e-9
 LEAST_RATIO: Final = 1e-4
 """$/h per eviction cost. The search ends below it."""
 HALF: Final = 0.5
-"""After this share of the saving that is wanted, a large wave adds no action of a lower ratio. The next wave, planned
-from the cluster that this one leaves, has better ones: nodes that received pods can be replaced then, and new nodes
-have free resources."""
+"""After this share of the saving that is wanted from nodes that budgets do not keep, a large wave adds no action of a
+lower ratio. The next wave, planned from the cluster that this one leaves, has better ones: nodes that received pods can
+be replaced then, and new nodes have free resources."""
 LARGE_WAVE: Final = 20
 """The number of removed nodes from which a wave may end early: at half of the saving, or before actions that save less
-per eviction cost than the replacement of all nodes would."""
+per eviction cost than the replacement of all nodes that budgets do not keep would."""
 REPACK_ATTEMPTS: Final = 4
 REPACK_EFFORT: Final = Effort(steps=40)
 TRIED_GROUPS: Final = 100
@@ -96,10 +96,21 @@ class WaveSearch:
         self._offers = ReplacementOffers(simulation)
         self._wave = FoundWave()
         self._gone: set[str] = set()
-        self._mean_ratio = saving_wanted / max(NODE_COST, sum(one.eviction_cost for one in self._candidates))
+        released = [one for one in self._candidates if not refusal((one,))]
+        self._released = saving_wanted * self._share_of_saving(released)
+        self._mean_ratio = self._released / max(NODE_COST, sum(one.eviction_cost for one in released))
         self._queue: list[tuple[float, str, Candidate]] = []
         self._failed: dict[tuple[str, ...], float] = {}
         """Groups that were not repacked since the last action: $/h per eviction cost that it would save at best."""
+
+    def _share_of_saving(self, some: Iterable[Candidate]) -> float:
+        """Return the share of the unused price that these candidates have."""
+        unused = {
+            one.node.name: max(0.0, one.price - self._worth_of(self._simulation.pods_on(one.node.name)))
+            for one in self._candidates
+        }
+        whole = sum(unused.values())
+        return sum(unused[one.node.name] for one in some) / whole if whole > 0 else 1.0
 
     def run(self) -> FoundWave:
         """Return the actions, in the order in which they were found.
@@ -120,7 +131,7 @@ class WaveSearch:
     def _is_done(self, least: float) -> bool:
         """Return whether the wave needs no further action, or leaves those of this ratio to the next wave."""
         large = len(self._gone) >= LARGE_WAVE
-        return self._enough or (large and (self._saved >= HALF * self._wanted or least < self._mean_ratio))
+        return self._enough or (large and (self._saved >= HALF * self._released or least < self._mean_ratio))
 
     @property
     def _saved(self) -> float:
