@@ -2,7 +2,8 @@
 
 A canary is a node that is not drifted and was launched after the first of the present drifts began: it is what a
 replacement would be. It counts once it has been initialized for the time that the pool sets, and while its node is
-Ready. Until enough count, only as many nodes are replaced as canaries are missing.
+Ready. Until enough count, only as many nodes are replaced as canaries are missing. A drifted node whose pods fit on
+other nodes launches no canary: it leaves within this limit, and the next one may follow, because no new node is needed.
 """
 
 from collections.abc import Iterable, Mapping
