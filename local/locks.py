@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-UV = "uv==0.13.8"
 LEAST = "3.11"
 HEADER = "# Written by `make locks` from {source}; do not edit.\n"
 
@@ -36,7 +35,10 @@ def lock(source: Path, target: Path, *options: str) -> None:
 
 
 def main() -> None:
-    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", UV], check=True)
+    uv = REPOSITORY / "requirements-uv.lock"  # a new version of uv is locked by the one before
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--require-hashes", "--only-binary=:all:", "-r", uv], check=True)
+    lock(uv.with_suffix(".txt"), uv)
     lock(
         REPOSITORY / "requirements-dev.txt",
         REPOSITORY / "requirements-dev.lock",

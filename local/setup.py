@@ -9,13 +9,15 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 LEAST = (3, 11)
 REPOSITORY = Path(__file__).resolve().parent.parent
 VENV = REPOSITORY / ".venv"
 PYTHON = VENV / "bin" / "python"
+LOCK = "requirements-dev.lock"
+UV_LOCK = "requirements-uv.lock"
 
 if sys.version_info < LEAST:
     sys.exit(
@@ -25,7 +27,7 @@ if sys.version_info < LEAST:
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 # imported after the check of the version, from the folder that the line above adds
-from joiner_local.tooling import command_progress, toolchains  # noqa: E402
+from joiner_local.tooling import command_progress, package_installation, toolchains  # noqa: E402
 
 
 def say(line: str) -> None:
@@ -53,21 +55,10 @@ def make_venv() -> None:
         command_progress.run("venv", [sys.executable, "-m", "venv", "--clear", VENV], say)
 
 
-def unpacking(text: Sequence[str]) -> str:
-    """Describe the progress of pip, which prints all names at once, and then nothing until it is done."""
-    last = command_progress.last_line(text)
-    return f"unpacking {text[-1].count(',') + 1} packages" if last.startswith("Installing collected packages") else last
-
-
 def install_packages() -> None:
     make_venv()
-    # Byte code is compiled when a module is imported; for all at once it would take a minute.
-    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"]
-    command_progress.run(
-        "packages", [*pip, "--require-hashes", "-r", REPOSITORY / "requirements-dev.lock"], say, describe=unpacking
-    )
-    # Built with the installed setuptools: an isolated build would download another one, without a hash
-    command_progress.run("the joiner command", [*pip, "--no-deps", "--no-build-isolation", "-e", REPOSITORY], say)
+    package_installation.install_lock(PYTHON, REPOSITORY / LOCK, REPOSITORY / UV_LOCK, say)
+    package_installation.install_editable(PYTHON, REPOSITORY, say)
 
 
 def install_cdk() -> None:
@@ -77,7 +68,7 @@ def install_cdk() -> None:
 
 
 def main() -> None:
-    files = [REPOSITORY / name for name in ("requirements-dev.lock", "requirements-install.txt", "pyproject.toml")]
+    files = [REPOSITORY / name for name in (LOCK, UV_LOCK, "requirements-install.txt", "pyproject.toml")]
     # The path is an input: the .venv of a moved or copied checkout points elsewhere.
     once(
         VENV / ".setup", files, f"{REPOSITORY} {sys.version_info[:2]}", "Python packages into .venv/", install_packages

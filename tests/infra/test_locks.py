@@ -9,6 +9,7 @@ from tests.infra.conftest import ROOT
 
 LOCKS = {
     "requirements-dev.lock": "requirements-dev.txt",
+    "requirements-uv.lock": "requirements-uv.txt",
     **{
         f"layers/{name}/requirements.lock": f"layers/{name}/requirements.txt"
         for name in ("kubernetes", "planning", "runtime")
@@ -78,7 +79,6 @@ def test_a_lock_names_no_host(lock: str) -> None:
     assert re.findall(r"https?://[\w.-]+|--index-url|--find-links", (ROOT / lock).read_text()) == []
 
 
-def test_setup_asks_pip_and_npm_for_digests() -> None:
-    assert '"--require-hashes", "-r", REPOSITORY / "requirements-dev.lock"' in (ROOT / "local/setup.py").read_text()
+def test_npm_checks_the_digest_of_every_package() -> None:
     packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     assert all(each["integrity"].startswith("sha512-") for name, each in packages.items() if name)
