@@ -13,15 +13,13 @@ applied one after the other (`bench.shrunken_workload`).
 import argparse
 import random
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from bench import shrunken_workload
-from bench.lifecycle import to_stderr
+from bench.benchmark_stack import deployed_stack, to_stderr
 from bench.shrinking_watch import Moment, ShrinkingWatch, first_at, steps_of_price
 from bench.workloads import (
     BOOT_SECONDS,
@@ -150,11 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.offline:
         return shrunken_workload.main()
-    with tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True) as root:
-        stack = LocalStack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr)
-        with stack:
-            stack.deploy()
-            found = ShrinkingRun(stack).run(scaled(options.share))
+    with deployed_stack(BOOT_SECONDS) as stack:
+        found = ShrinkingRun(stack).run(scaled(options.share))
     show(found, CHEAP * options.share)
     return 0 if not found[-1].pending else 1
 

@@ -8,26 +8,20 @@ of its nodes included. Nodes of one size are removed before the next size.
 
 import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.billed_use import Use
-from bench.lifecycle import to_stderr
-from bench.running_costs import manifests
-from bench.use_counter import Counter
-from joiner_local.stack.stack_control import LocalStack
+from bench.use_counter import Counter, counted_stack
 
 NODE_COUNTS: Final = (1, 10, 100)
 """A thousand local nodes take more than eight minutes on two cores with other load."""
 PLANNED: Final = "Plan capacity"
-BOOT_SECONDS: Final = 1.0
 LIMIT: Final = 1800
 """Seconds until all pods run."""
 KNOB: Final = "ec2/request-limits"
@@ -79,13 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--nodes", type=int, nargs="+", default=list(NODE_COUNTS), help="sizes of scale-ups")
     options = parser.parse_args(arguments)
-    temporary = tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True)
-    with temporary as root, LocalStack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr) as stack:
-        stack.deploy()
-        stack.knob("schedules/hold", {"held": True})
-        counter = Counter(stack)
-        stack.kube().apply_manifests(manifests())
-        counter.sweep()
+    with counted_stack() as counter:
         for count in (sizes := sorted(set(options.nodes))):
             show(measure(counter, count))
             if count != sizes[-1]:

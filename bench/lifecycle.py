@@ -9,17 +9,16 @@ long EC2 takes to boot. A last table has the times from a Spot interruption warn
 import argparse
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
+from bench.benchmark_stack import deployed_stack
 from bench.lambda_reports import Report, reports
 from bench.spot_warnings import STAGES as WARNING_STAGES
 from bench.spot_warnings import SpotWarnings
@@ -224,32 +223,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--warnings", type=int, default=10, help="Spot interruption warnings; the first one is cold")
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)
-    with tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True) as root:
-        stack = LocalStack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr)
-        with stack:
-            stack.deploy()
-            began = time.time()
-            stack.kube().apply_manifests(POOL)
-            bench = LifecycleRun(stack)
-            cold = [bench.run(f"cold-{i}") for i in range(options.warm_up)]
-            warm = [bench.run(f"warm-{i}") for i in range(options.runs)]
-            console.print(
-                table(
-                    f"warm: {len(warm)} runs, after the pod was created (boot of {BOOT_SECONDS:.0f} s taken out)", warm
-                )
-            )
-            console.print(table(f"the first {len(cold)} runs after the deployment", cold))
-            warned = SpotWarnings(stack).run(options.warnings)[1:] if options.warnings > 1 else []
-            console.print(
-                table(f"warm: {len(warned)} Spot interruption warnings, after the warning", warned, WARNING_STAGES)
-            )
-            console.print(functions(list(reports(stack.client("lambda"), stack.client("logs"), began))))
+    with deployed_stack(BOOT_SECONDS) as stack:
+        began = time.time()
+        stack.kube().apply_manifests(POOL)
+        bench = LifecycleRun(stack)
+        cold = [bench.run(f"cold-{i}") for i in range(options.warm_up)]
+        warm = [bench.run(f"warm-{i}") for i in range(options.runs)]
+        console.print(
+            table(f"warm: {len(warm)} runs, after the pod was created (boot of {BOOT_SECONDS:.0f} s taken out)", warm)
+        )
+        console.print(table(f"the first {len(cold)} runs after the deployment", cold))
+        warned = SpotWarnings(stack).run(options.warnings)[1:] if options.warnings > 1 else []
+        console.print(
+            table(f"warm: {len(warned)} Spot interruption warnings, after the warning", warned, WARNING_STAGES)
+        )
+        console.print(functions(list(reports(stack.client("lambda"), stack.client("logs"), began))))
     return 0
-
-
-def to_stderr(line: str) -> None:
-    """Print progress to stderr, because it is not a result."""
-    print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

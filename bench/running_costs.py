@@ -15,24 +15,19 @@ short, and the local EC2 fast. A minute of it costs $0.00006.
 
 import argparse
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.billed_use import NO_USE, Use
-from bench.lifecycle import BOOT_SECONDS, POOL, pod, to_stderr
-from bench.use_counter import APP, EMPTY_SECONDS, Counter
-from joiner_local.control_plane.kube_api import Object
+from bench.use_counter import EMPTY_SECONDS, counted_stack
 from joiner_local.demo.change_watch import until
-from joiner_local.stack.stack_control import LocalStack
 
 SWEEPS_A_MONTH: Final = 43_800
 
@@ -72,22 +67,6 @@ MONTHS: Final = (
     Month("medium", 500, 600, 15.0),
     Month("large", 2000, 5000, 75.0),
 )
-
-
-def manifests() -> list[Object]:
-    """Return a pool of one type whose empty nodes are removed immediately, and a deployment whose pods fill a node
-    each."""
-    pool, template = (dict(each) for each in POOL)
-    pool["spec"] = {**pool["spec"], "ttlSecondsAfterEmpty": EMPTY_SECONDS}
-    labels = {"app": APP}
-    template_of_pods: Object = {"metadata": {"labels": labels}, "spec": pod(APP)["spec"]}
-    deployment: Object = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": APP, "namespace": "default"},
-        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template_of_pods},
-    }
-    return [pool, template, deployment]
 
 
 def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
@@ -145,13 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, nargs="+", default=list(NODE_COUNTS), help="sizes of scale-ups to count")
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 140)
-    temporary = tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True)
-    with temporary as root, LocalStack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr) as stack:
-        stack.deploy()
-        stack.knob("schedules/hold", {"held": True})
-        counter = Counter(stack)
-        stack.kube().apply_manifests(manifests())
-        counter.sweep()  # warm the functions; the pools' status is then current
+    with counted_stack() as counter:
         counter.of(counter.warm_up)
         warm_up = counter.of(counter.warm_up)
         until(lambda: int(time.time() / 60) % WARM_UP_MINUTES, what="a minute without a warm-up", limit=70)

@@ -2,14 +2,18 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
+from bench.benchmark_stack import deployed_stack
 from bench.billed_use import Use
 from bench.lambda_reports import reports, service_names
+from bench.lifecycle import BOOT_SECONDS, POOL, pod
 from infra.sweep_workflow import KEPT_WARM
-from joiner.item_keys import DRIFT, LAST_DETECTION
+from joiner.item_keys import DRIFT, LAST_DETECTION, item_key
 from joiner.names import WARM_UP
+from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances, until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import LocalStack
@@ -18,6 +22,22 @@ WRITES: Final = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWrite
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 APP: Final = "one-a-node"
 EMPTY_SECONDS: Final = 1
+
+
+def manifests() -> list[Object]:
+    """Return a pool of one type whose empty nodes are removed immediately, and a deployment whose pods fill a node
+    each."""
+    pool, template = (dict(each) for each in POOL)
+    pool["spec"] = {**pool["spec"], "ttlSecondsAfterEmpty": EMPTY_SECONDS}
+    labels = {"app": APP}
+    template_of_pods: Object = {"metadata": {"labels": labels}, "spec": pod(APP)["spec"]}
+    deployment: Object = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": APP, "namespace": "default"},
+        "spec": {"replicas": 0, "selector": {"matchLabels": labels}, "template": template_of_pods},
+    }
+    return [pool, template, deployment]
 
 
 class Counter:
@@ -144,8 +164,8 @@ class Counter:
 
     def detect_drift(self) -> None:
         """Run one sweep that detects drift, as if the last detection were five minutes old."""
-        key = {"kind": {"S": DRIFT}, "id": {"S": LAST_DETECTION}}
-        self.deployed.client("dynamodb").delete_item(TableName=self.outputs["TableName"], Key=key)
+        table, key = self.outputs["TableName"], item_key(DRIFT, LAST_DETECTION)
+        self.deployed.client("dynamodb").delete_item(TableName=table, Key=key)
         self.sweep_and_rest()
 
     def _scale_ups(self) -> int:
@@ -160,3 +180,14 @@ class Counter:
         until(
             lambda: not self.stack.knob("running-executions", {})["executions"], what="every execution's end", limit=300
         )
+
+
+@contextmanager
+def counted_stack() -> Iterator[Counter]:
+    """Start a stack with `manifests`, whose functions are warm and whose pools have a current status; end it after the
+    block."""
+    with deployed_stack(BOOT_SECONDS, swept=False) as stack:
+        counter = Counter(stack)
+        stack.kube().apply_manifests(manifests())
+        counter.sweep()
+        yield counter

@@ -13,19 +13,18 @@ import argparse
 import re
 import statistics
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
+from bench.benchmark_stack import deployed_stack
 from bench.lambda_reports import reports, service_names
-from bench.lifecycle import quantile, to_stderr
+from bench.lifecycle import quantile
 from bench.spread_waits import first_nodes, read_pods, waits_from_allowed, waits_from_ready
 from bench.workload_milestones import Milestone, milestones
 from joiner_local.control_plane.kube_api import Object
@@ -365,11 +364,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wanted = [one for one in WORKLOADS if not options.only or one.name in options.only.split(",")]
     found = []
     for workload in wanted:
-        with tempfile.TemporaryDirectory(prefix="joiner-bench-", ignore_cleanup_errors=True) as root:
-            stack = LocalStack(Path(root), boot_seconds=BOOT_SECONDS, say=to_stderr)
-            with stack:
-                stack.deploy()
-                found.append(WorkloadRun(stack).run(workload))
+        with deployed_stack(BOOT_SECONDS) as stack:
+            found.append(WorkloadRun(stack).run(workload))
         console.print(stage_table(found[-1]))
     console.print(milestone_table(found))
     console.print(comparison(found))

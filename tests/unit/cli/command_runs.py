@@ -66,19 +66,14 @@ def deployment(name: str, replicas: int, cpu: str = "100m", memory: str = "128Mi
     }
 
 
-def node_class(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the class of `pool` with the status of a cluster."""
+def node_class(status: Mapping[str, Any] | None = None, /, **spec: Any) -> dict[str, Any]:
+    """Return the class of `pool`; with the status of a cluster if one is given."""
     tags = [{"tags": {"a": "b"}}]
-    spec = {
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "role": "r",
-        "subnetSelectorTerms": tags,
-        "securityGroupSelectorTerms": tags,
-    }
-    return {
+    images = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "nodes"}
+    made: dict[str, Any] = {
         "apiVersion": "karpenter.k8s.aws/v1",
         "kind": "EC2NodeClass",
         "metadata": {"name": "default"},
-        "spec": spec,
-        "status": status,
+        "spec": {**images, "subnetSelectorTerms": tags, "securityGroupSelectorTerms": tags, **spec},
     }
+    return made if status is None else {**made, "status": status}

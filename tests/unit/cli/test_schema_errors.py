@@ -7,7 +7,7 @@ import pytest
 
 from joiner_cli.manifests.openapi_schemas import Schemas
 from joiner_cli.manifests.pattern_remedies import REMEDIES
-from tests.unit.cli.command_runs import deployment, pod, pool
+from tests.unit.cli.command_runs import deployment, node_class, pod, pool
 from tests.unit.cli.manifest_reading import read_objects, refusals
 
 
@@ -111,23 +111,6 @@ def test_an_invalid_time_in_a_status_is_ignored(moment: object) -> None:
 
     assert of_class.startswith(f"EC2NodeClass/default: status.conditions[0].lastTransitionTime is {moment}: ")
     assert of_pod.startswith("file.json: apiVersion: it is missing")
-
-
-def node_class(**spec: Any) -> dict[str, Any]:
-    terms = [{"tags": {"karpenter.sh/discovery": "shop"}}]
-    given = {
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "role": "r",
-        "subnetSelectorTerms": terms,
-        "securityGroupSelectorTerms": terms,
-        **spec,
-    }
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": given,
-    }
 
 
 def claim(kind: str, name: Any, **spec: Any) -> dict[str, Any]:

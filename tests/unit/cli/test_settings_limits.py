@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.command_runs import deployment, joiner, pod, pool, write
+from tests.unit.cli.command_runs import deployment, joiner, node_class, pod, pool, write
 
+ALLOWED = "joiner-node-prod-us-east-1"  # the node role of the settings
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 ENCRYPTED = {"volumeSize": "20Gi", "volumeType": "gp3", "encrypted": True, "kmsKeyID": KEY}
 
@@ -16,17 +17,6 @@ def settings(folder: Path, **more: Any) -> Path:
     path = folder / "settings.yaml"
     path.write_text(json.dumps({"cluster": "prod", "region": "us-east-1", "account": "123456789012", **more}))
     return path
-
-
-def node_class(**spec: Any) -> dict[str, Any]:
-    terms = {"subnetSelectorTerms": [{"tags": {"a": "b"}}], "securityGroupSelectorTerms": [{"tags": {"a": "b"}}]}
-    images = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "joiner-node-prod-us-east-1"}
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {**terms, **images, **spec},
-    }
 
 
 def test_the_ceiling_of_nodes_holds(tmp_path: Path, catalogue: Path) -> None:
@@ -55,7 +45,7 @@ def test_the_ceiling_of_nodes_holds(tmp_path: Path, catalogue: Path) -> None:
     ids=["role", "image owner", "key"],
 )
 def test_what_node_classes_may_name_is_limited(spec: dict[str, Any], why: str, tmp_path: Path, catalogue: Path) -> None:
-    files = write(tmp_path, pool(), node_class(**spec), pod("a"))
+    files = write(tmp_path, pool(), node_class(**{"role": ALLOWED, **spec}), pod("a"))
     arguments = ("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
 
     without, limited = joiner(*arguments), joiner(*arguments, "--settings", settings(tmp_path))
@@ -153,7 +143,7 @@ def test_settings_that_cannot_be_read_are_one_line_that_names_the_file_once(
 def test_input_of_another_region_than_the_catalogue_is_reported(tmp_path: Path, catalogue: Path) -> None:
     zone = {"labels": {"topology.kubernetes.io/zone": "eu-west-1a"}}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", **zone}}
-    there = {**node_class(), "status": {"subnets": [{"id": "subnet-1", "zone": "eu-central-1b"}]}}
+    there = node_class({"subnets": [{"id": "subnet-1", "zone": "eu-central-1b"}]}, role=ALLOWED)
     other = tmp_path / "other.yaml"
     other.write_text(json.dumps({"cluster": "prod", "region": "ap-south-1"}))
 

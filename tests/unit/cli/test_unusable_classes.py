@@ -7,22 +7,11 @@ from typing import Any
 import pytest
 
 from joiner import names
-from tests.unit.cli.command_runs import CommandResult, joiner, pod, pool, write
+from tests.unit.cli.command_runs import CommandResult, joiner, node_class, pod, pool, write
 
 ANY = {"a": "b"}
 IMAGE = [{"id": "ami-0123456789abcdef0"}]
 BEYOND_GP3 = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "100Gi", "volumeType": "gp3", "iops": 90000}}]
-
-
-def node_class(**spec: Any) -> dict[str, Any]:
-    terms = {"subnetSelectorTerms": [{"tags": ANY}], "securityGroupSelectorTerms": [{"tags": ANY}]}
-    images = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "nodes"}
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {**terms, **images, **spec},
-    }
 
 
 def alias(name: str, **spec: Any) -> dict[str, Any]:

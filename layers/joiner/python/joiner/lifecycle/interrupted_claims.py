@@ -5,6 +5,7 @@ from datetime import datetime
 from math import inf
 from typing import Final, Protocol
 
+from joiner.lifecycle.recorded_retirement import RecordedRetirement
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.lifecycle.retirement_back_off import may_back_off
 
@@ -17,28 +18,8 @@ FRESH_FOR: Final = 300
 """Age in seconds from which a record is left to the sweep, which asks EC2 first: a lost instance may run again."""
 
 
-class NotedRetirement(Protocol):
-    """What the ledger has recorded about an interruption (`joiner.adapters.ledger_items.Retirement`)."""
-
-    @property
-    def claim(self) -> str:
-        """Return the name of the claim."""
-
-    @property
-    def owner(self) -> str:
-        """Return the ARN of the execution that retires it; empty without one."""
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Return the recorded reasons."""
-
-    @property
-    def deadline(self) -> int:
-        """Return the end of the drain in epoch seconds; 0 without a deadline."""
-
-    @property
-    def back_off_until(self) -> int:
-        """Return until when it may stay without an owner, in epoch seconds."""
+class NotedRetirement(RecordedRetirement, Protocol):
+    """A retirement whose last interruption is recorded."""
 
     @property
     def noted_at(self) -> int:
@@ -47,9 +28,6 @@ class NotedRetirement(Protocol):
     @property
     def instance(self) -> str:
         """Return the instance of that interruption."""
-
-    def attended(self, now: int) -> bool:
-        """Return whether an owner attends to the retirement at `now`."""
 
 
 def take_noted_claims(noted: Iterable[NotedRetirement], *, owner: str, now: datetime) -> list[RetirementRequest]:

@@ -5,39 +5,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from joiner.lifecycle.checks.instance_survey import SeenClaim, SeenInstance
+from joiner.lifecycle.recorded_retirement import RecordedRetirement
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.lifecycle.retirement_back_off import back_off_seconds, may_back_off
 
 
-class RecordedRetirement(Protocol):
-    """What the ledger has recorded about one retirement (`joiner.adapters.ledger_items.Retirement`)."""
-
-    @property
-    def claim(self) -> str:
-        """Return the name of the claim."""
-
-    @property
-    def owner(self) -> str:
-        """Return the ARN of the execution that retires it; empty without one."""
+class CountedRetirement(RecordedRetirement, Protocol):
+    """A retirement whose executions are counted."""
 
     @property
     def attempt(self) -> int:
         """Return the number of executions that have retired it."""
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Return why it is retired."""
-
-    @property
-    def deadline(self) -> int:
-        """Return until when its node must be drained, in epoch seconds; 0 without a deadline."""
-
-    @property
-    def back_off_until(self) -> int:
-        """Return until when it may stay without an owner, in epoch seconds."""
-
-    def attended(self, now: int) -> bool:
-        """Return whether the owner attends to it at `now` (epoch seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +28,7 @@ class AbandonedRetirement:
 
 
 def find_abandoned_retirements(
-    retirements: Iterable[RecordedRetirement], running: Collection[str], succeeded: Collection[str], now: int
+    retirements: Iterable[CountedRetirement], running: Collection[str], succeeded: Collection[str], now: int
 ) -> list[AbandonedRetirement]:
     """Return the retirements with an inactive owner.
 
