@@ -10,7 +10,7 @@ from bench.benchmark_stack import deployed_stack
 from bench.billed_use import Use
 from bench.lambda_reports import reports, service_names
 from bench.lifecycle import BOOT_SECONDS, POOL, pod
-from infra.sweep_workflow import KEPT_WARM
+from infra.machine_functions import KEPT_WARM
 from joiner.item_keys import DRIFT, LAST_DETECTION, item_key
 from joiner.names import WARM_UP
 from joiner_local.control_plane.kube_api import Object

@@ -28,6 +28,11 @@ from typing import Final
 
 from infra.settings import HOST_RUNTIME, RuntimeSettings
 
+ROOT: Final = Path(__file__).parent.parent
+
+PACKAGE: Final = "functions"
+"""The package of all functions, and its folder."""
+
 BUNDLE_FORMAT: Final = "3"
 """Part of every cache key; changes with the way of packing."""
 
@@ -165,6 +170,13 @@ def bundle_sources(name: str, trees: Mapping[str, Path], target: BundleTarget) -
     for inside, path in sorted(files.items()):
         digest.update(f"\0{inside}\0".encode() + path.read_bytes())
     return _cached_zip(f"{name}-{digest.hexdigest()[:16]}.zip", files, target)
+
+
+def bundle_function(name: str, files: Mapping[str, Path], target: BundleTarget) -> Path:
+    """Pack a function as a part of the package `functions`; `files` are folders that come into its own."""
+    package, folder = f"{PACKAGE}/__init__.py", f"{PACKAGE}/{name}"
+    inside = {f"{folder}/{prefix}": path for prefix, path in files.items()}
+    return bundle_sources(name, {package: ROOT / package, folder: ROOT / folder, **inside}, target)
 
 
 def bundle_requirements(layer: Path, target: BundleTarget) -> Path:

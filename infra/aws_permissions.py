@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from aws_cdk import aws_iam as iam
 
+from infra.calls_by_services import FLEET_DESCRIBE_CALLS
 from infra.node_class_limits import (
     NodeClassLimit,
     launch_template_limit,
@@ -34,25 +35,6 @@ LAUNCHED_KINDS: Final = (
 """What a launch creates. The request must tag each of them with the cluster's tags."""
 
 CREATE_ACTIONS: Final = ("CreateFleet", "CreateLaunchTemplate", "RunInstances")
-
-
-FLEET_DESCRIBE_CALLS: Final = (
-    "CapacityReservations",
-    "Images",
-    "InstanceTypeOfferings",
-    "InstanceTypes",
-    "Instances",
-    "LaunchTemplateVersions",
-    "LaunchTemplates",
-    "PlacementGroups",
-    "SecurityGroups",
-    "SpotPriceHistory",
-    "Subnets",
-)
-"""What a launch reads. Joiner's code calls Instances and LaunchTemplateVersions. CreateFleet may make the other calls
-in the caller's name, so they are in the policy that Karpenter publishes for its controller (except
-DescribeInstanceStatus, which only its interruption handling uses). The local EC2 does not make them, so no local test
-shows which of them are needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The disruption machine and its functions: from nodes that are not worth their price to their retirement."""
 
 from collections.abc import Mapping
-from typing import Final
 
 from aws_cdk import Stack
 from aws_cdk import aws_stepfunctions as sfn
@@ -10,20 +9,10 @@ from constructs import Construct
 from infra.disruption_states import DisruptionResources, disruption_definition
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
+from infra.machine_functions import DISRUPTION, SCALE_UP_FUNCTIONS_OF_DISRUPTION
 from infra.planning_settings import default_spreads_environment
 from infra.service_integrations import ServiceIntegrations
 from infra.workflow_functions import called_functions, create_functions
-
-FUNCTIONS: Final = ("find_candidates", "propose_disruption", "report_candidates", "mark_nodes", "settle_disruptions")
-
-OF_SCALE_UPS: Final = (
-    "resolve_node_classes",
-    "record_node_claims",
-    "launch_instances",
-    "record_launches",
-    "check_registration",
-)
-"""Functions of scale-ups that launch and await replacements, too."""
 
 
 class DisruptionWorkflow(Construct):
@@ -50,8 +39,8 @@ class DisruptionWorkflow(Construct):
                 "JOINER_MIN_VALUES_POLICY": settings.planning.min_values_policy,
             },
         }
-        self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)
-        self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
+        self.functions = create_functions(self, DISRUPTION, dependencies=dependencies, environments=environments)
+        self.shared = {name: of_scale_ups[name] for name in SCALE_UP_FUNCTIONS_OF_DISRUPTION}
         self.name = f"joiner-disrupt-{settings.cluster}"
         resources = DisruptionResources(
             integrations=ServiceIntegrations(Stack.of(self).partition),

@@ -4,7 +4,7 @@ them."""
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
@@ -12,29 +12,11 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from infra.asset_bundles import BundleTarget, bundle_requirements, bundle_sources
+from infra.asset_bundles import PACKAGE, ROOT, BundleTarget, bundle_function, bundle_requirements, bundle_sources
+from infra.calls_by_services import NETWORK_INTERFACE_ACTIONS, VPC_ACTIONS
 from infra.function_configuration import CONFIGURATIONS, CalledApi, FunctionConfiguration
 from infra.settings import RETENTION_DAYS, Settings
 from infra.storage import Storage
-
-ROOT: Final = Path(__file__).parent.parent
-
-PACKAGE: Final = "functions"
-"""The package of all functions, and its folder."""
-
-VPC_ACTIONS: Final = (
-    "ec2:AssignPrivateIpAddresses",
-    "ec2:CreateNetworkInterface",
-    "ec2:DeleteNetworkInterface",
-    "ec2:DescribeNetworkInterfaces",
-    "ec2:DescribeSubnets",
-    "ec2:UnassignPrivateIpAddresses",
-)
-"""Calls that Lambda makes with a function's role to place the function in a VPC. IAM cannot limit them to the
-interfaces of one VPC."""
-
-NETWORK_INTERFACE_ACTIONS: Final = (*VPC_ACTIONS, "ec2:AttachNetworkInterface", "ec2:DetachNetworkInterface")
-"""Calls that the code of a function must not make with these permissions."""
 
 
 class LambdaLayers(Construct):
@@ -204,13 +186,6 @@ class LambdaFunction(Construct):
             resources=["*"],
             conditions={"ArnLike": {"lambda:SourceFunctionArn": functions}},
         )
-
-
-def bundle_function(name: str, files: Mapping[str, Path], target: BundleTarget) -> Path:
-    """Pack a function as a part of the package `functions`; `files` are folders that come into its own."""
-    package, folder = f"{PACKAGE}/__init__.py", f"{PACKAGE}/{name}"
-    inside = {f"{folder}/{prefix}": path for prefix, path in files.items()}
-    return bundle_sources(name, {package: ROOT / package, folder: ROOT / folder, **inside}, target)
 
 
 def lambda_runtime(target: BundleTarget) -> lambda_.Runtime:

@@ -19,9 +19,6 @@ os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
 if __name__ == "__main__":
     os.environ.pop("CDK_VALIDATION", None)  # tests set it to "false", which turns cdk-nag off
 
-import aws_cdk as cdk  # jsii reads its environment when it starts
-
-from infra.cluster_stack import ClusterStack
 from infra.nag_suppressions import SUPPRESSIONS, NagFinding, NagSuppression
 from infra.settings import load_settings
 
@@ -59,7 +56,11 @@ def main(names: Sequence[str]) -> int:
 def synthesise(name: str, folder: Path) -> tuple[Path, list[NagFinding]]:
     """Return the template of a cluster, with its state machines as objects, and the findings of cdk-nag in its
     stack."""
+    # jsii reads its environment when it starts, which takes seconds: the other functions need no CDK
+    import aws_cdk as cdk
     from cdk_nag import AwsSolutionsChecks
+
+    from infra.cluster_stack import ClusterStack
 
     flags: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
     app = cdk.App(context=flags, outdir=str(folder), analytics_reporting=False)

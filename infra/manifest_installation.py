@@ -13,7 +13,6 @@ which a template is made.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from aws_cdk import CustomResource, Duration, Fn, Stack
@@ -21,14 +20,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
+from infra.asset_bundles import ROOT
 from infra.aws_permissions import ClusterNetwork
 from infra.function_triggers import create_custom_resource, create_schedule
-from infra.lambda_function import ROOT, FunctionDependencies, LambdaFunction
+from infra.lambda_function import FunctionDependencies, LambdaFunction
+from infra.manifest_files import MANIFESTS, manifests_digest
 from infra.node_roles import NodeIdentity
 from infra.settings import Settings
 from joiner.names import installer_role_name
-
-MANIFESTS: Final = ROOT / "manifests"
 
 DESCRIBED_ATTRIBUTES: Final = (
     "CertificateAuthority",
@@ -237,12 +236,3 @@ def rotation_digest(settings: Settings, word: str) -> str:
     for path in sorted({path for pattern in TEMPLATE_SOURCES for path in ROOT.glob(pattern)}):
         digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
-
-
-def manifests_digest(folder: Path) -> str:
-    """Return the digest of the paths and contents of all manifests, in order. The installer computes it from its own
-    package, too (`functions/install_manifests`)."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.yaml"), key=lambda each: each.relative_to(folder).as_posix()):
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()

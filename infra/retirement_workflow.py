@@ -3,7 +3,6 @@ Express machine have the same states. The Express machine retires empty nodes, t
 almost nothing."""
 
 from dataclasses import replace
-from typing import Final
 
 from aws_cdk import Stack
 from aws_cdk import aws_stepfunctions as sfn
@@ -11,12 +10,11 @@ from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies
 from infra.logged_state_machine import LoggedStateMachine
+from infra.machine_functions import RETIREMENT
 from infra.retirement_limits import EXPRESS_LIMITS
 from infra.retirement_states import RetirementResources, retirement_definition
 from infra.service_integrations import ServiceIntegrations
 from infra.workflow_functions import called_functions, create_functions
-
-FUNCTIONS: Final = ("begin_retirement", "evict_pods", "terminate_instances", "confirm_termination", "forget_nodes")
 
 
 class RetirementWorkflow(Construct):
@@ -27,7 +25,7 @@ class RetirementWorkflow(Construct):
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies, scale_up_arn: str) -> None:
         super().__init__(scope, id)
         settings = dependencies.settings
-        self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies)
+        self.functions = create_functions(self, RETIREMENT, dependencies=dependencies)
         self.name = f"joiner-retire-{settings.cluster}"
         resources = RetirementResources(
             integrations=ServiceIntegrations(Stack.of(self).partition),

@@ -1,28 +1,17 @@
 """The scale-up machine and its functions: from a ring to nodes that run the pending pods."""
 
-from typing import Final
-
 from aws_cdk import Stack
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies
 from infra.logged_state_machine import LoggedStateMachine
+from infra.machine_functions import SCALE_UP
 from infra.machine_resources import MachineResources
 from infra.planning_settings import default_spreads_environment
 from infra.scale_up_states import scale_up_definition
 from infra.service_integrations import ServiceIntegrations
 from infra.workflow_functions import called_functions, create_functions
-
-FUNCTIONS: Final = (
-    "find_pending_pods",
-    "resolve_node_classes",
-    "plan_capacity",
-    "record_node_claims",
-    "launch_instances",
-    "record_launches",
-    "check_registration",
-)
 
 
 class ScaleUpWorkflow(Construct):
@@ -53,7 +42,7 @@ class ScaleUpWorkflow(Construct):
                 "JOINER_MIN_VALUES_POLICY": settings.planning.min_values_policy,
             },
         }
-        self.functions = create_functions(self, FUNCTIONS, dependencies=dependencies, environments=environments)
+        self.functions = create_functions(self, SCALE_UP, dependencies=dependencies, environments=environments)
         self.name = f"joiner-scale-up-{settings.cluster}"
         resources = MachineResources(
             integrations=ServiceIntegrations(Stack.of(self).partition),

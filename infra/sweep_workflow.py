@@ -1,7 +1,6 @@
 """The sweep machine, its functions and its schedule: it finds what no signal reported."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_scheduler as scheduler
@@ -11,24 +10,11 @@ from constructs import Construct
 
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.logged_state_machine import LoggedStateMachine
+from infra.machine_functions import KEPT_WARM, SCALE_UP_FUNCTIONS_OF_SWEEP, SWEEP
 from infra.service_integrations import ServiceIntegrations
 from infra.settings import Settings, SweepSettings
 from infra.sweep_states import SweepResources, WarmUp, sweep_definition
 from infra.workflow_functions import called_functions, create_functions
-
-FUNCTIONS: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims", "detect_drift")
-
-OF_SCALE_UPS: Final = ("resolve_node_classes",)
-"""Functions of scale-ups that detect drift, too."""
-
-KEPT_WARM: Final = (
-    "find_pending_pods",
-    "resolve_node_classes",
-    "plan_capacity",
-    "record_node_claims",
-    "launch_instances",
-)
-"""Functions of scale-ups up to CreateFleet. The others start while instances boot."""
 
 
 class SweepWorkflow(Construct):
@@ -49,9 +35,9 @@ class SweepWorkflow(Construct):
         super().__init__(scope, id)
         settings = dependencies.settings
         self.functions = create_functions(
-            self, FUNCTIONS, dependencies=dependencies, environments=_environments(settings.sweep)
+            self, SWEEP, dependencies=dependencies, environments=_environments(settings.sweep)
         )
-        self.shared = {name: of_scale_ups[name] for name in OF_SCALE_UPS}
+        self.shared = {name: of_scale_ups[name] for name in SCALE_UP_FUNCTIONS_OF_SWEEP}
         warmed = KEPT_WARM if settings.sweep.warm_up_minutes else ()
         self.kept_warm = [of_scale_ups[name] for name in warmed]
         self.name = f"joiner-sweep-{settings.cluster}"

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
+from infra.settings import Settings, load_settings
+
 ROOT = Path(__file__).parent.parent.parent
 
 os.environ["CDK_VALIDATION"] = "false"  # two seconds each; `make check` and the test of the command line validate
+# jsii reads its environment when it starts
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
-
-import aws_cdk as cdk  # noqa: E402  # jsii reads its environment when it starts
-
-from infra.cluster_stack import ClusterStack  # noqa: E402
-from infra.settings import Settings, load_settings  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,11 @@ def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synthesise]
 
 def synthesised(folder: Path, settings: Settings) -> Synthesis:
     """Synthesise the app into a folder."""
+    # Here, because every worker imports this file, and only those that synthesise need the seconds that the CDK takes
+    import aws_cdk as cdk
+
+    from infra.cluster_stack import ClusterStack
+
     flags = json.loads((ROOT / "cdk.json").read_text())["context"]
     app = cdk.App(context=flags, outdir=str(folder), analytics_reporting=False)
     stack = ClusterStack(app, settings)

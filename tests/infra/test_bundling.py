@@ -11,8 +11,7 @@ from typing import Literal
 import pytest
 
 from infra import asset_bundles
-from infra.asset_bundles import BundleTarget, BundlingError, bundle_requirements, bundle_sources
-from infra.lambda_function import bundle_function
+from infra.asset_bundles import BundleTarget, BundlingError, bundle_function, bundle_requirements, bundle_sources
 from infra.settings import RuntimeSettings
 from joiner_local.tooling import runtime_python
 from joiner_local.tooling.function_python import VERSIONS

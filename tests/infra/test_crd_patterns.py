@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra.manifest_installation import MANIFESTS
+from infra.manifest_files import MANIFESTS
 
 NAMES = [
     ("karpenter.k8s.aws_ec2nodeclasses", "instanceProfile"),

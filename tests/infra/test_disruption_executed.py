@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from infra.disruption_workflow import FUNCTIONS, OF_SCALE_UPS
+from infra.machine_functions import DISRUPTION, SCALE_UP_FUNCTIONS_OF_DISRUPTION
 from joiner.names import KARPENTER_RUNS
 from tests.infra.disruption_machines import (
     BOOTING,
@@ -57,7 +57,9 @@ REPLACED = {**MARKED, "plan": "plans/x/2.json.gz", "replacements": 1}
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[DisruptionMachines]]:
-    with scripted_account(DisruptionMachines, (*FUNCTIONS, *OF_SCALE_UPS), SMOOTH, local_aws) as made:
+    with scripted_account(
+        DisruptionMachines, (*DISRUPTION, *SCALE_UP_FUNCTIONS_OF_DISRUPTION), SMOOTH, local_aws
+    ) as made:
         local_aws.knob("faults/pace", factor=0.1)  # pods settle for 15 s in each execution
         try:
             yield made

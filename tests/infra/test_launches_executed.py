@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.scale_up_workflow import FUNCTIONS
+from infra.machine_functions import SCALE_UP
 from tests.infra.scale_up_machine import (
     JOINED,
     LAUNCHED,
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.local
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[ScaleUpMachine]]:
-    with scripted_account(ScaleUpMachine, FUNCTIONS, SMOOTH, local_aws) as made:
+    with scripted_account(ScaleUpMachine, SCALE_UP, SMOOTH, local_aws) as made:
         yield made
 
 

@@ -21,14 +21,12 @@ from functions.record_node_claims import handler as record_node_claims
 from functions.survey_cluster import handler as survey_cluster
 from functions.survey_instances import handler as survey_instances
 from infra.lease_limits import LEASE_SECONDS
+from infra.machine_functions import RETIREMENT, SCALE_UP, SWEEP
 from infra.machine_resources import MachineResources
 from infra.retirement_states import RetirementResources, retirement_definition
-from infra.retirement_workflow import FUNCTIONS as RETIRE_FUNCTIONS
 from infra.scale_up_states import scale_up_definition
-from infra.scale_up_workflow import FUNCTIONS as SCALE_UP_FUNCTIONS
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepResources, sweep_definition
-from infra.sweep_workflow import FUNCTIONS as SWEEP_FUNCTIONS
 from joiner.lifecycle.due_retirements import DUE_AT_ONCE
 from joiner.lifecycle.orphans import REBUILT_AT_ONCE
 from joiner.lifecycle.retirement import RETIRED_AT_ONCE, WHY_LIMIT
@@ -267,7 +265,7 @@ class AllMachines(Scripted):
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[AllMachines]]:
-    names = sorted({*SWEEP_FUNCTIONS, *SCALE_UP_FUNCTIONS, *RETIRE_FUNCTIONS})
+    names = sorted({*SWEEP, *SCALE_UP, *RETIREMENT})
     with scripted_account(AllMachines, names, {**SWEPT, **SCALED_UP, **RETIRED}, local_aws) as made:
         yield made
 

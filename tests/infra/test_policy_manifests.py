@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from infra.function_configuration import CONFIGURATIONS
-from infra.manifest_installation import MANIFESTS
+from infra.manifest_files import MANIFESTS
 from joiner.adapters.kube_kinds import KINDS
 from joiner.cluster.node_shards import OTHER, shard_of
 from joiner.disruption.ended_capacity_reservations import ON_DEMAND_LABELS

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from infra.machine_functions import RETIREMENT
 from infra.retirement_limits import EXPRESS_LIMITS
-from infra.retirement_workflow import FUNCTIONS
 from joiner.adapters.payload import EXPRESS_SECONDS, Execution
 from tests.infra.retirement_machines import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
 from tests.infra.scripted_machine import Answer, ScriptedAccount, scripted_account
@@ -34,7 +34,7 @@ ONE_ROUND = [
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[RetirementMachines]]:
-    with scripted_account(RetirementMachines, FUNCTIONS, SMOOTH, local_aws) as made:
+    with scripted_account(RetirementMachines, RETIREMENT, SMOOTH, local_aws) as made:
         yield made
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from infra.machine_functions import SCALE_UP_FUNCTIONS_OF_SWEEP, SWEEP
 from infra.sweep_states import WarmUp
-from infra.sweep_workflow import FUNCTIONS, OF_SCALE_UPS
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
 from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
 from tests.infra.sweep_machine import ALL_THERE, BARE, EMPTY, LOST, NOTHING_SEEN, QUIET, Swept
@@ -28,7 +28,7 @@ BOTH_LOOKS = ["Survey the instances", "Is Joiner paused?", "Decide what is due",
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[Scripted]]:
-    with scripted_account(Scripted, (*FUNCTIONS, *OF_SCALE_UPS), QUIET, local_aws) as made:
+    with scripted_account(Scripted, (*SWEEP, *SCALE_UP_FUNCTIONS_OF_SWEEP), QUIET, local_aws) as made:
         yield made
 
 

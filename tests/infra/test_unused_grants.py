@@ -6,10 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from infra.aws_permissions import FLEET_DESCRIBE_CALLS
+from infra.calls_by_services import FLEET_DESCRIBE_CALLS, VPC_ACTIONS
 from infra.function_configuration import CONFIGURATIONS
-from infra.lambda_function import VPC_ACTIONS
-from infra.storage import AWAITED_DOCUMENTS
 from tests.infra.conftest import Synthesis, flat
 from tests.infra.reached_calls import reached_actions
 from tests.infra.table_calls import OF_A_TRANSACTION
@@ -22,7 +20,7 @@ OTHERS: Mapping[str, Mapping[str, str]] = {
     # Calls that our code does not make, with the caller
     "launch_instances": {
         **{
-            f"ec2:Describe{each}": "CreateFleet may ask for it, see infra/aws_permissions.py"
+            f"ec2:Describe{each}": "CreateFleet may ask for it, see infra/calls_by_services.py"
             for each in FLEET_DESCRIBE_CALLS
         },
         "iam:PassRole": "EC2 passes the node role to the instance",
@@ -65,6 +63,8 @@ def allowed(synthesis: Synthesis, role: str) -> set[str]:
 
 
 def test_each_action_that_a_function_is_granted_is_called(example: Synthesis, local: Synthesis) -> None:
+    from infra.storage import AWAITED_DOCUMENTS  # with the CDK, see conftest.py
+
     unused, unnecessary = {}, {}
     for synthesis in (example, local):
         for function in synthesis.resources("AWS::Lambda::Function").values():

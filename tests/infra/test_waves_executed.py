@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from infra.machine_functions import RETIREMENT
 from infra.retirement_limits import ROUNDS_BETWEEN_PAUSE_CHECKS, STANDARD_LIMITS
-from infra.retirement_workflow import FUNCTIONS
 from joiner.names import pause_parameter
 from tests.infra.retirement_machines import SMOOTH, STAYS, RetirementMachines, begins, claim, entry, moves
 from tests.infra.scripted_machine import Answer, Line, ScriptedAccount, scripted_account
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.local
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[RetirementMachines]]:
-    with scripted_account(RetirementMachines, FUNCTIONS, SMOOTH, local_aws) as made:
+    with scripted_account(RetirementMachines, RETIREMENT, SMOOTH, local_aws) as made:
         yield made
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from functions.describe_cluster import handler as describe_cluster
-from infra.manifest_installation import DESCRIBED_ATTRIBUTES
 from infra.service_integrations import ServiceIntegrations
 from infra.states_language import state_machine, succeed_state
 from joiner.adapters import environment
@@ -124,6 +123,8 @@ def test_the_deployment_reports_whether_the_control_plane_reaches_the_doorbell(
 
 
 def test_the_template_asks_for_what_the_function_answers(cluster: EksCluster) -> None:
+    from infra.manifest_installation import DESCRIBED_ATTRIBUTES  # with the CDK, whose import takes seconds
+
     assert set(cluster.described()) == set(DESCRIBED_ATTRIBUTES)
 
 

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from aws_cdk import aws_iam as iam
 
-from infra.aws_permissions import AccountRegion, _allow_encryption
 from infra.node_class_settings import NodeClassSettings
 from infra.settings import Settings
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
@@ -38,8 +36,10 @@ class KeyAccount:
 
     def granted(self, *keys: str) -> list[dict[str, Any]]:
         """Return what the deployment grants `launch_instances` if the settings name these keys."""
+        from infra.aws_permissions import AccountRegion, _allow_encryption  # with the CDK, whose import takes seconds
+
         settings = Settings(cluster="keys", region=REGION, node_classes=NodeClassSettings(kms_keys=keys))
-        made: list[iam.PolicyStatement] = _allow_encryption(settings, AccountRegion("aws", REGION, ACCOUNT))
+        made = _allow_encryption(settings, AccountRegion("aws", REGION, ACCOUNT))
         return [each.to_statement_json() for each in made]
 
     def launch(self, ebs: dict[str, Any], statements: Sequence[dict[str, Any]]) -> tuple[str, str]:

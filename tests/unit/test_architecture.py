@@ -1,6 +1,9 @@
-"""Rules that import-linter cannot check: which packages come with a function, and calls of a clock."""
+"""Rules that import-linter cannot check: which packages come with a function, calls of a clock, and what all workers of
+`make test` import.
+"""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,3 +52,31 @@ def test_the_core_reads_no_clock() -> None:
 
 def test_the_clock_check_finds_a_clock() -> None:
     assert list(clocks("from datetime import UTC, datetime\nnow = datetime.now(UTC)\n")) == [2]
+
+
+def at_the_start(path: Path) -> set[str]:
+    """Return the modules that a module imports at its start: lines without indentation."""
+    found = re.findall(r"^(?:from (\S+) import|import (\S+))", path.read_text(), re.MULTILINE)
+    return {module or plain for module, plain in found}
+
+
+def needs_the_cdk(path: Path, reached: dict[Path, bool]) -> bool:
+    """Return whether the import of a module of `infra` or `tests` imports the CDK; `reached` are those known."""
+    if path not in reached:
+        reached[path] = False
+        names = at_the_start(path)
+        own = [REPOSITORY / f"{name.replace('.', '/')}.py" for name in names if name.startswith(("infra.", "tests."))]
+        reached[path] = any(name.partition(".")[0] in ("aws_cdk", "cdk_nag") for name in names) or any(
+            needs_the_cdk(each, reached) for each in own if each.exists()
+        )
+    return reached[path]
+
+
+def test_no_test_module_imports_the_cdk_at_its_start() -> None:
+    """Each worker imports all test modules, and the CDK takes five seconds of computing: only fixtures import it."""
+    reached: dict[Path, bool] = {}
+    tests = [path for path in REPOSITORY.glob("tests/**/*.py") if path.name.startswith(("test_", "conftest"))]
+
+    assert [str(path.relative_to(REPOSITORY)) for path in tests if needs_the_cdk(path, reached)] == []
+    assert needs_the_cdk(REPOSITORY / "infra" / "linters.py", reached) is False
+    assert needs_the_cdk(REPOSITORY / "infra" / "sweep_workflow.py", reached) is True
