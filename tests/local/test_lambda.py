@@ -34,12 +34,13 @@ def test_a_warm_invocation_takes_milliseconds(local_aws: RunningAws) -> None:
     name = local_aws.function(ECHO)
     invoke(local_aws, name)
 
-    spent = []
-    for _ in range(10):
+    def milliseconds() -> float:
         begun = time.perf_counter()
         invoke(local_aws, name)
-        spent.append(time.perf_counter() - begun)
-    assert min(spent) < 0.035  # 8 ms on an idle machine; a delayed acknowledgement would make each of them 40
+        return (time.perf_counter() - begun) * 1000
+
+    # 8 on an idle machine; a delayed acknowledgement would make each of them 40, however many there are
+    assert any(milliseconds() < 35 for _ in range(200))
 
 
 def test_the_cpu_time_of_a_function_is_counted_apart_from_its_waiting(local_aws: RunningAws) -> None:
@@ -88,6 +89,44 @@ def test_code_and_layers_are_where_lambda_puts_them_and_the_code_wins(local_aws:
     )
 
     assert invoke(local_aws, name)[0] == [1, 2]
+
+
+def test_only_a_package_that_the_knob_names_is_imported_before_the_sandbox_exists(local_aws: RunningAws) -> None:
+    layer = local_aws.client("lambda").publish_layer_version(
+        LayerName=local_aws.fresh("layer"),
+        Content={
+            "ZipFile": zipped(
+                **{
+                    "python/library/__init__.py": "",
+                    "python/library/inner/__init__.py": "",
+                    "python/library/inner/part.py": "import os\nimporter = os.getpid()\n",
+                    "python/library/broken.py": "import os\nraise ValueError(f'broken in {os.getpid()}')\n",
+                }
+            )
+        },
+    )
+    code = """
+import os, sys
+def handler(event, context):
+    known = sorted(name for name in sys.modules if name.startswith('library'))
+    from library.inner import part
+    try:
+        import library.broken
+    except ValueError as error:
+        return {'known': known, 'own': part.importer == os.getpid(), 'broken': str(error) == f'broken in {os.getpid()}'}
+"""
+
+    def answer() -> Any:
+        return invoke(local_aws, local_aws.function(code, Layers=[layer["LayerVersionArn"]]))[0]
+
+    cold = answer()
+    local_aws.knob("preload", packages=["library", "missing"])
+    preloaded = answer()
+    local_aws.knob("preload", packages=[])
+
+    assert cold == {"known": [], "own": True, "broken": True}
+    assert preloaded == {"known": ["library", "library.inner", "library.inner.part"], "own": False, "broken": True}
+    assert answer() == cold
 
 
 def test_the_runtime_has_boto3_and_nothing_that_happens_to_be_installed_here(local_aws: RunningAws) -> None:

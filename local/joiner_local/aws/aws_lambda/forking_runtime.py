@@ -1,5 +1,5 @@
 """`python -S forking_runtime.py MODULES`: import the modules that functions import anyway, and fork a process for each
-sandbox.
+sandbox. `PACKAGE.*` stands for all modules of a package.
 
 It runs in the interpreter of Lambda's runtime, so nothing of this project can be imported here. Standard input is a
 socket of messages. Each request is ``{"command", "cwd", "environment"}`` in JSON with a descriptor that becomes the
@@ -15,6 +15,7 @@ import importlib
 import io
 import json
 import os
+import pkgutil
 import random
 import runpy
 import select
@@ -22,7 +23,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 LARGEST = 1 << 20  # bytes of a request
@@ -31,9 +32,10 @@ LIBC = ctypes.CDLL(None)
 
 
 def main(modules: Sequence[str]) -> None:
-    for name in modules:
-        with contextlib.suppress(ImportError):  # a set of layers may lack some of them
-            importlib.import_module(name)
+    for module in modules:
+        for name in _names(module):
+            with contextlib.suppress(Exception):  # the function that needs it reports why
+                importlib.import_module(name)
     own = set(filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     standard = [folder for folder in sys.path[1:] if folder not in own]
     gc.freeze()  # pages that no process writes stay shared
@@ -65,6 +67,15 @@ def main(modules: Sequence[str]) -> None:
                 os.setpgid(pid, pid)  # before its id is reported: the caller may kill the whole group
             os.close(output[0])
             door.send(json.dumps({"pid": pid}).encode())
+
+
+def _names(module: str) -> Iterator[str]:
+    """Return the name of the module, or of all modules of `PACKAGE.*`; none if there is no such package."""
+    package = module.removesuffix(".*")
+    yield package
+    if package != module and package in sys.modules:
+        folders = sys.modules[package].__path__
+        yield from (each.name for each in pkgutil.walk_packages(folders, f"{package}.", onerror=lambda _: None))
 
 
 def _report_exits(door: socket.socket) -> None:

@@ -51,7 +51,11 @@ def install(aws: LocalAws, logs: LogShipper) -> "FunctionInvoker":
     aws.closing.append(functions.close)
     function_settings.install()
     aws.add_knobs(
-        {"concurrency-quota": function_settings.set_account_concurrency, "function-cpu": functions.report_cpu}
+        {
+            "concurrency-quota": function_settings.set_account_concurrency,
+            "function-cpu": functions.report_cpu,
+            "preload": functions.preload,
+        }
     )
     _replace_invoke(functions)
     _forget_deleted(functions)
@@ -73,14 +77,8 @@ class FunctionInvoker:
             if log_denial(spec.role, spec.name, spec.log_group, stream) is None:  # else the line is lost, as on AWS
                 logs.ship(spec.log_group, stream, line)
 
-        self._pool = SandboxPool(
-            SandboxEnvironment(
-                RuntimeInterpreters(aws.python, aws.data),
-                aws.data / "sandboxes",
-                self._variables,
-                ship,
-            )
-        )
+        self._interpreters = RuntimeInterpreters(aws.python, aws.data)
+        self._pool = SandboxPool(SandboxEnvironment(self._interpreters, aws.data / "sandboxes", self._variables, ship))
 
     def find(self, name: str, qualifier: str | None = None) -> "LambdaFunction":
         from moto.awslambda.exceptions import LambdaClientError
@@ -168,6 +166,15 @@ class FunctionInvoker:
         """Knob: return ``{"seconds": {FUNCTION: 1.5}}``, the CPU time of all sandboxes of each function so far."""
         with self._cpu_lock:
             return {"seconds": {name: round(seconds, 3) for name, seconds in sorted(self._cpu_seconds.items())}}
+
+    def preload(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Knob: set the packages of layers that sandboxes need not import, ``{"packages": ["joiner"]}``; none first.
+
+        Cold starts then take less computing than on AWS.
+        """
+        packages = tuple(str(name) for name in asked["packages"])
+        self._interpreters.preload(packages)
+        return {"packages": list(packages)}
 
     def forget(self, arn: str) -> None:
         self._pool.forget(arn)

@@ -28,7 +28,15 @@ class RuntimeInterpreters:
         self._folder = folder
         self._own = self._of(own, folder / "runtime")
         self._found: dict[str, RuntimeInterpreter] = {f"python{self._own.version.rpartition('.')[0]}": self._own}
+        self._packages: tuple[str, ...] = ()
         self._lock = threading.Lock()
+
+    def preload(self, packages: tuple[str, ...]) -> None:
+        """Import all modules of these packages of layers before sandboxes are forked, from the next sandbox on."""
+        with self._lock:
+            self._packages = packages
+            for each in self._found.values():
+                each.fork.preload(packages)
 
     def of(self, runtime: str) -> RuntimeInterpreter:
         """Return the interpreter for Lambda's name of a runtime, such as ``python3.13``. Nothing is installed here:
@@ -40,6 +48,7 @@ class RuntimeInterpreters:
                 self._found[runtime] = (
                     self._of(python, self._folder / f"runtime-{runtime}") if python is not None else self._own
                 )
+                self._found[runtime].fork.preload(self._packages)
             return self._found[runtime]
 
     def close(self) -> None:
