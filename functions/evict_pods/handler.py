@@ -56,7 +56,9 @@ from joiner.reporting.events import Event
 logger = Logger()
 
 ASKED_AT_ONCE: Final = 400
-"""Maximum of evictions in one pass: more would exceed the function's timeout. The next pass does the others."""
+"""A pass that has requested so many evictions begins with no further node: more would exceed the function's timeout.
+The next pass does the others, and begins with them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,10 @@ class CallBudget:
     left: int = field(default=ASKED_AT_ONCE)
 
     def take(self, pods: Sequence[DrainingPod]) -> Sequence[DrainingPod]:
-        """Return as many of them as the limit allows."""
-        taken = pods[: self.left]
+        """Return the pods of a node, or none if the limit is reached. Otherwise pods that are always refused could keep
+        the last ones of their node from being tried.
+        """
+        taken = pods if self.left > 0 else ()
         self.left -= len(taken)
         return taken
 
@@ -143,7 +147,9 @@ class PodEviction:
         }
         rounds |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
         known = {one.claim: noted.get(one.claim) or Retirement(one.claim) for one in there}
-        for one in sorted(there, key=lambda each: _order(pods[each.node], known[each.claim].deadline)):
+        # Nodes whose pods were all refused come last, so that they do not use up each pass.
+        order = {one: (one.refused, *_order(pods[one.node], known[one.claim].deadline)) for one in there}
+        for one in sorted(there, key=lambda each: order[each]):
             try:
                 rounds[one.claim] = self._round(
                     one, known[one.claim], budget, now, mismatch=mismatches[one.claim], pods=pods[one.node]
@@ -214,6 +220,7 @@ class PodEviction:
             return self._drained(one, claim, pods, until, now)
         rollouts = self._replace(one, plan.evict, noted, now)
         asked, blockers, events = self._ask(one, replace(plan, evict=tuple(rollouts.evict)), budget)
+        refused = bool(blockers) and not asked
         asked, events = asked + len(rollouts.restarted), [*rollouts.events, *events]
         why = "; ".join([*plan.blockers, *blockers, *rollouts.awaited][:3]) or f"{len(plan.waiting)} pods leave"
         if plan.blockers or blockers:
@@ -223,7 +230,7 @@ class PodEviction:
         next_at = min(filter(None, (plan.next_at, rollouts.next_at)), default=None)
         here = {pod.uid[:MARK] for pod in plan.waiting}
         restarted = tuple(sorted({*rollouts.restarted, *one.restarted} & here))
-        waits = replace(one.at(RetirementStage.DRAINING, why), emptied=0, restarted=restarted)
+        waits = replace(one.at(RetirementStage.DRAINING, why), emptied=0, restarted=restarted, refused=refused)
         return DrainRound(waits, asked, next_at, tuple(events))
 
     def _replace(

@@ -141,7 +141,7 @@ class RetiringClaim:
 
     `since` is the start, `launched` the launch of its instance, and `emptied` the time when its last pod was seen gone
     (epoch seconds, 0 for unknown or not yet). `restarted` are the pods whose Deployments were restarted, by the first
-    characters of their uids.
+    characters of their uids. `refused`: the API server refused all evictions of the last pass.
     """
 
     claim: str
@@ -156,6 +156,7 @@ class RetiringClaim:
     stage: RetirementStage = RetirementStage.DRAINING
     why: str = ""
     restarted: tuple[str, ...] = ()
+    refused: bool = False
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "RetiringClaim":
@@ -172,6 +173,7 @@ class RetiringClaim:
             stage=RetirementStage(raw["stage"]),
             why=str(raw.get("why") or ""),
             restarted=tuple(map(str, raw.get("restarted") or ())),
+            refused=bool(raw.get("refused")),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -188,6 +190,7 @@ class RetiringClaim:
             "stage": str(self.stage),
             "why": self.why,
             **({"restarted": list(self.restarted)} if self.restarted else {}),
+            **({"refused": True} if self.refused else {}),
         }
 
     def find_mismatch(self, instance: str, owners: Collection[str]) -> str:
