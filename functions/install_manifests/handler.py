@@ -236,17 +236,17 @@ def unmap_roles(kube: "Kube", mappings: str) -> None:
     functions = [each.arn for each in _functions(asked)]
     nodes = [str(each["metadata"]["name"]) for each in kube.list_metadata(NODES, labels=f"!{COMPUTE_TYPE}")]
     unused = [] if nodes else [asked.get("ownNode", "")]  # a deployment of an earlier version has no such key
-    kept: set[str] = set()
+    kept: list[str] = []
 
     def change(mapped: aws_auth.MappedRoles) -> aws_auth.MappedRoles:
         left = aws_auth.unmap_roles(mapped, functions, unused_nodes=unused)
-        kept.update(left.ours)
+        kept[:] = sorted(left.ours)  # a conflict makes this run again, with another content
         return left
 
     aws_auth.write(kube, change)
     if kept:
         users = f"{len(nodes)} nodes, for example {min(nodes)}," if nodes else "node groups that are scaled to zero"
-        message = f"these roles of nodes stay in aws-auth, because {users} may have them: {', '.join(sorted(kept))}"
+        message = f"these roles of nodes stay in aws-auth, because {users} may have them: {', '.join(kept)}"
         logging.getLogger(__name__).warning(message)
 
 

@@ -151,6 +151,26 @@ def test_the_role_of_a_node_group_without_nodes_stays_and_is_reported(caplog: py
     ]
 
 
+def test_a_role_that_another_writer_removes_meanwhile_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    """The first write meets a conflict, so the content is read again."""
+    named = json.dumps({**ASKED, "nodes": [f"{ROLE}nodes", f"{ROLE}shared"], "windowsNodes": []})
+    kube = FakeKube([config_map(FOREIGN)])
+    install_manifests.map_roles(kube, named)
+
+    def remove_first(method: str, _path: str, answer: Any) -> Any:
+        if method == "PATCH":
+            kube.fault = None
+            kube.put(config_map(FOREIGN))
+        return answer()
+
+    kube.fault = remove_first
+    install_manifests.unmap_roles(kube, named)
+
+    assert kube.fault is None
+    assert stored(kube)["data"] == {"mapRoles": FOREIGN}
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
 def test_an_entry_of_a_node_role_that_others_wrote_is_used_and_stays_at_the_end() -> None:
     existing = (
         f"- rolearn: {ROLE}nodes\n  username: system:node:{{{{EC2PrivateDNSName}}}}\n"
