@@ -221,10 +221,9 @@ class _ManifestReader:
     def _counts(self) -> dict[str, int]:
         """Return the numbers of valid objects by kind; some mistakes are found only when a snapshot is read."""
         counts = Counter({kind: len(items) for kind, items in sorted(self.by_kind.items())})
+        present = {id(one) for items in self.by_kind.values() for one in items}
         for subject in self._broken() & self.seen.keys() - self.contradicted:
-            one = self.seen[subject]
-            kind = subject.partition("/")[0]
-            counts[kind] -= any(one is other for other in self.by_kind.get(kind, ()))
+            counts[subject.partition("/")[0]] -= id(self.seen[subject]) in present
         return {kind: number for kind, number in counts.items() if number}
 
     def _broken(self) -> frozenset[str]:
