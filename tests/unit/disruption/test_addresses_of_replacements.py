@@ -5,6 +5,8 @@ than it has free addresses.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from joiner.catalogue import Catalogue
 from joiner.disruption import consolidation
 from joiner.disruption.proposal import Proposal
@@ -103,6 +105,76 @@ def test_the_fleet_chooses_spot_nodes_in_zones_with_addresses_only() -> None:
     assert len(proposal.actions) == 4
     launches = most_launches(proposal)
     assert max(launches[ZONES[1]], launches[ZONES[2]]) == 1
+
+
+@pytest.mark.parametrize("zones", [ZONES[:1], ZONES[1:]])
+def test_the_reason_names_the_zones_in_which_a_replacement_could_be(zones: Sequence[str]) -> None:
+    lists = oversized(1)
+    terms = [{"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": list(zones)}]}]
+    node_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    lists["pods"][0]["spec"]["affinity"] = {**APART, "nodeAffinity": node_affinity}
+
+    proposal = consolidated(lists, in_small_subnets(0, 0, 0))
+
+    assert list(reasons(proposal).values()) == [
+        "Unconsolidatable: its pods do not fit on other nodes, and no cheaper node holds them "
+        f"(the subnets in {', '.join(zones)} have no further free address)"
+    ]
+
+
+def test_the_reason_names_no_zone_if_no_cheaper_node_holds_the_pods_there() -> None:
+    """Three of four nodes that are too large get an address; the fifth node is as small as possible."""
+    lists = oversized(5)
+    lists["nodes"][4]["metadata"]["labels"]["node.kubernetes.io/instance-type"] = "s.large"
+
+    proposal = consolidated(lists, in_small_subnets(1, 1, 1))
+
+    assert zones_of(proposal) == dict.fromkeys(ZONES, 1)
+    assert sorted("no further free address" in why for why in reasons(proposal).values()) == [False, True]
+    assert reasons(proposal)["node-n4"] == (
+        "Unconsolidatable: its pods do not fit on other nodes, and no cheaper node holds them"
+    )
+
+
+SPOT_OF_ZONES = {
+    "big": instance_type("big", 8, 32, 1.0),
+    **{f"only-{zone}": instance_type(f"only-{zone}", 2, 8, 0.2, zones=[zone]) for zone in ZONES},
+}
+
+
+def test_a_node_whose_replacement_is_dropped_for_addresses_has_the_reason() -> None:
+    """Each replacement needs a choice of three types, one in each zone; two zones have an address for one of them."""
+    nodes = [claim_and_node(f"n{n}", kind="big", capacity_type="spot", catalogue=SPOT_OF_ZONES) for n in range(2)]
+    pods = [replica(f"web-{n}", f"node-n{n}", nodeSelector=SPOT, affinity=APART) for n in range(2)]
+    three = {**SPOT_TO_SPOT, "joiner.dev/spot-to-spot-least-types": "3"}
+    lists = {**cluster(*nodes, pods=pods), "nodepools": [pool(three)]}
+
+    proposal = consolidated(lists, in_small_subnets(500, 1, 1), SPOT_OF_ZONES)
+
+    assert len(consolidated(lists, CLASSES, SPOT_OF_ZONES).actions) == 2
+    assert len(proposal.actions) == 1
+    assert list(reasons(proposal).values()) == [
+        "Unconsolidatable: 1 spot types are cheaper, and 3 are required (joiner.dev/spot-to-spot-least-types), "
+        "in zones whose subnets have a free address"
+    ]
+
+
+@pytest.mark.parametrize("free", range(4))
+def test_replacements_keep_no_address_in_zones_in_which_they_cannot_be(free: int) -> None:
+    """Three replacements must be in the first zone; the other one may be in each zone."""
+    lists = oversized(4)
+    for number, pod in enumerate(lists["pods"]):
+        if number != free:
+            pod["spec"]["nodeSelector"] = {**ON_DEMAND, "topology.kubernetes.io/zone": ZONES[0]}
+
+    proposal = consolidated(lists, in_small_subnets(500, 1, 1))
+
+    found = {
+        pod: {one.zone for one in action.replacements[0].alternatives}
+        for action in proposal.actions
+        for pod in action.moves
+    }
+    assert found == {f"default/web-{number}": set(ZONES) if number == free else {ZONES[0]} for number in range(4)}
 
 
 OLD_AND_SMALL = {

@@ -266,12 +266,6 @@ class ClusterSimulation:
             and all(amount <= there for amount, there in zip(need, one.free, strict=True))
         ]
 
-    def describe_full_zones(self) -> str:
-        """Return in which zones the new nodes so far have used up the addresses, for the reason of a node that stays;
-        empty if there is none."""
-        full = sorted({zone for zones in find_full_zones(self.state).values() for zone in zones})
-        return f" (the subnets in {', '.join(full)} have no further free address)" if full else ""
-
     def pack_on_new(self, displaced: Contents, effort: Effort, *, without: Collection[str]) -> bool:
         """Pack pods on new nodes with the planner, ``without`` these instance types; return whether all are placed."""
         state = self.state

@@ -19,7 +19,6 @@ from joiner.disruption.cluster_simulation import ClusterSimulation, PlannerArgum
 from joiner.disruption.consolidation_worth import PoolTotals, fixed_by_policy, may_replace
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch, find_candidates, total_by_pool
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
-from joiner.disruption.found_actions import FoundWave
 from joiner.disruption.least_node_age import why_too_young
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.disruption.wave_budgets import WaveBudgets
@@ -95,8 +94,8 @@ class _Consolidation:
                     worth=lambda pod: worth.get(pod, 0.0),
                     saving_wanted=price_after - bound * (1 + gap),
                 ).run()
-                actions = WaveWriter(self.snapshot, self.world, simulation.place_of()).write(wave.actions)
-                kept += _refused(movable, wave, actions)
+                actions, dropped = WaveWriter(self.snapshot, self.world, simulation.place_of()).write(wave.actions)
+                kept += _refused(movable, wave.refused | dropped, actions)
                 remaining += len(wave.postponed)
             actions = [*removed, *actions]
         return Proposal(
@@ -181,10 +180,12 @@ def _keep_young(movable: Sequence[Candidate]) -> list[KeptNode]:
     ]
 
 
-def _refused(movable: Iterable[Candidate], wave: FoundWave, actions: Iterable[DisruptionAction]) -> list[KeptNode]:
+def _refused(
+    movable: Iterable[Candidate], refused: Mapping[str, str], actions: Iterable[DisruptionAction]
+) -> list[KeptNode]:
     going = {claim for action in actions for claim in action.claims}
     return [
-        KeptNode(one.claim.name, one.node.name, "Unconsolidatable", wave.refused[one.node.name])
+        KeptNode(one.claim.name, one.node.name, "Unconsolidatable", refused[one.node.name])
         for one in movable
-        if one.node.name in wave.refused and one.claim.name not in going
+        if one.node.name in refused and one.claim.name not in going
     ]

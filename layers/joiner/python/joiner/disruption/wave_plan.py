@@ -1,8 +1,8 @@
 """Check the actions of a wave together in the cluster that they lead to, and write them as values.
 
 The removed nodes do not exist in this state, so domains that only they had are gone, too. Each pod is placed where its
-action says, by every rule of the scheduler. An action with a pod that cannot be placed is dropped, and the others are
-checked again.
+action says, by every rule of the scheduler. An action with a pod that cannot be placed is dropped with the reason, and
+the others are checked again.
 """
 
 from collections import Counter, defaultdict
@@ -20,12 +20,15 @@ from joiner.planning import Offer, PlannedNode, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup, group_mask
+from joiner.planning.output.alternatives import OfferAlternatives
 from joiner.planning.output.plan_assembly import NodeWriter, PodSlots, narrowed_requirements
 from joiner.planning.placement.address_limits import find_closed_zones
 from joiner.planning.state.constraint_check import keeps_all_rules
+from joiner.planning.state.limit_violations import AddressViolation, LimitViolation
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 
+NO_PLACE_TOGETHER: Final = "its pods have no place beside those of better actions of the same wave"
 SAVING_AT_RISK: Final = 0.5
 """The share of the saving that the fleet may give up by launching alternatives."""
 
@@ -38,16 +41,19 @@ class WaveWriter:
     world: PlannerArguments
     places: Mapping[str, NodeState]
 
-    def write(self, actions: Sequence[FoundAction]) -> list[DisruptionAction]:
-        """Return the actions that keep every rule together, best first."""
+    def write(self, actions: Sequence[FoundAction]) -> tuple[list[DisruptionAction], dict[str, str]]:
+        """Return the actions that keep every rule together, best first, and why the nodes of the others stay, by
+        name."""
         left = sorted(actions, key=lambda one: -one.saving / one.eviction_cost)
+        dropped: dict[str, str] = {}
         while left:
             attempt = _Attempt(self, left)
             failed = attempt.failed()
             if not failed:
-                return attempt.written()
+                return attempt.written(), dropped
             left = [action for action in left if action not in failed]
-        return []
+            dropped |= {one.node.name: why for action, why in failed.items() for one in action.removed}
+        return [], dropped
 
 
 class _Attempt:
@@ -66,6 +72,8 @@ class _Attempt:
         self._state = self._build()
         self._nodes: dict[str, NodeState] = {node.node_name: node for node in self._state.existing if node.node_name}
         self._new: dict[NodeState, NodeState] = {}
+        self._opened: dict[NodeState, tuple[FoundAction, NodeState]] = {}
+        self._alternatives: OfferAlternatives  # made when all pods are placed
         self._closed: Mapping[NodeState, frozenset[str]] = {}
 
     def _build(self) -> PlanState:
@@ -77,14 +85,16 @@ class _Attempt:
         )
         return self._writer.world.state(after)
 
-    def failed(self) -> set[FoundAction]:
-        """Place everything; return the actions that cannot be made."""
+    def failed(self) -> dict[FoundAction, str]:
+        """Place everything; return the actions that cannot be made, each with the reason."""
         for action in self._actions:
             for node in action.opened:
                 choice = node.choice and _same_choice(self._state, node.choice)
-                if not choice or self._state.over_limit(choice) is not None:
-                    return {action}
-                self._new[node] = self._state.open(choice)
+                violation = self._state.over_limit(choice) if choice else None
+                if not choice or violation is not None:
+                    return {action: _describe_lack(violation)}
+                self._new[node] = new = self._state.open(choice)
+                self._opened[new] = action, node
         wanted: dict[tuple[PodGroup, NodeState], list[str]] = defaultdict(list)
         lost: set[FoundAction] = set()
         for group in self._state.groups.pending:
@@ -95,32 +105,53 @@ class _Attempt:
                 elif pod.key in self._action_of:
                     lost.add(self._action_of[pod.key])
         if lost:
-            return lost
+            return dict.fromkeys(lost, NO_PLACE_TOGETHER)
         left = self._place({key: len(pods) for key, pods in wanted.items()})
         culprits = {self._action_of[pod] for key in left for pod in wanted[key] if pod in self._action_of}
         if culprits:
-            return culprits
+            return dict.fromkeys(culprits, NO_PLACE_TOGETHER)
         if not left and keeps_all_rules(self._state):
             return self._with_too_few_types()
-        return set(self._actions[len(self._actions) // 2 :])  # the better half, for as many attempts as needed
+        worse = self._actions[len(self._actions) // 2 :]  # the better half, for as many attempts as needed
+        return dict.fromkeys(worse, NO_PLACE_TOGETHER)
 
-    def _with_too_few_types(self) -> set[FoundAction]:
+    def _with_too_few_types(self) -> dict[FoundAction, str]:
         """Close zones whose addresses do not suffice for the alternatives of all new nodes; return the actions that
-        this leaves too few types to choose among."""
+        this leaves too few types to choose among, each with the reason."""
+        self._alternatives = OfferAlternatives(self._state)
         made = [(node, node.made) for node in self._state.existing if node.made]
         new = [(self._new[node], self._choice(node)) for action in self._actions for node in action.opened]
-        self._closed = find_closed_zones(self._writer.world.classes, [*made, *new])
+        self._closed = find_closed_zones(self._writer.world.classes, [*made, *new], self._other_zones)
         return {
-            action
+            action: f"{few}, in zones whose subnets have a free address"
             for action in self._actions
             for node in action.flexible
-            if too_few_spot_types(action.removed[0], self._flexible(action, node))
+            if (few := too_few_spot_types(action.removed[0], self._flexible(action, node, self._closed_for(node))))
         }
 
-    def _flexible(self, action: FoundAction, node: NodeState) -> list[Offer]:
-        """Return the offers for the fleet in zones with an address for this node; empty if it has the usual ones."""
-        closed = self._closed.get(self._new[node], frozenset())
+    def _closed_for(self, node: NodeState) -> frozenset[str]:
+        """Return the zones in which the fleet may not launch a node of the simulation."""
+        return self._closed.get(self._new[node], frozenset())
+
+    def _flexible(self, action: FoundAction, node: NodeState, closed: frozenset[str]) -> list[Offer]:
+        """Return the offers for the fleet outside the closed zones; empty if it has the usual ones."""
         return [offer for offer in action.flexible.get(node, ()) if offer.zone not in closed]
+
+    def _offers(self, action: FoundAction, node: NodeState, closed: frozenset[str]) -> tuple[Offer, ...]:
+        """Return the offers among which the fleet chooses, outside the closed zones."""
+        choice = self._choice(node)
+        most = choice.one.offer.price_per_hour + SAVING_AT_RISK * action.saving / len(action.opened)
+        offers = self._flexible(action, node, closed) or [
+            one.offer for one in self._alternatives.of(self._new[node], choice, closed)
+        ]
+        return tuple(offer for offer in offers if offer == choice.one.offer or _may_launch(offer, action.removed, most))
+
+    def _other_zones(self, new: NodeState, choice: OfferChoice, closed: frozenset[str]) -> frozenset[str]:
+        """Return the zones besides its own in which the fleet may launch a node."""
+        if new not in self._opened:  # of a static pool or a standalone claim
+            return self._alternatives.other_zones(new, choice, closed)
+        action, node = self._opened[new]
+        return frozenset(offer.zone for offer in self._offers(action, node, closed)) - {choice.one.offering.zone}
 
     def _target(self, pod: str) -> NodeState | None:
         """Return the node of the pod in this state. A pod on a node of an action that was dropped has none."""
@@ -143,7 +174,8 @@ class _Attempt:
         return wanted
 
     def written(self) -> list[DisruptionAction]:
-        nodes = NodeWriter(self._state, PodSlots(self._state), closed=self._closed)
+        slots = PodSlots(self._state)
+        nodes = NodeWriter(self._state, slots, alternatives=self._alternatives, closed=self._closed)
         numbers: Counter[str] = Counter()
         return [self._action(action, nodes, numbers) for action in self._actions]
 
@@ -179,12 +211,7 @@ class _Attempt:
         new, choice = self._new[node], self._choice(node)
         contents = sorted((-group.constraints.priority, group.index, number) for group, number in new.planned.items())
         made = nodes.node(new, choice, contents, name)
-        most = choice.one.offer.price_per_hour + SAVING_AT_RISK * action.saving / len(action.opened)
-        offers = tuple(
-            offer
-            for offer in self._flexible(action, node) or made.alternatives
-            if offer == made.offer or _may_launch(offer, action.removed, most)
-        )
+        offers = self._offers(action, node, self._closed_for(node))
         pods = self._pods_on.get(node, [])
         real = [pod for key in pods if (pod := self._pods.get(key)) is not None]
         return replace(
@@ -194,6 +221,13 @@ class _Attempt:
             pods=tuple(pods),
             classes=_by_class(real),
         )
+
+
+def _describe_lack(violation: LimitViolation | None) -> str:
+    """Return why a new node of the simulation cannot be opened beside the better actions."""
+    if isinstance(violation, AddressViolation):
+        return f"no cheaper node has an address beside those of better actions of the same wave ({violation.text()})"
+    return "no cheaper node is left beside those of better actions of the same wave"
 
 
 def _may_launch(offer: Offer, removed: Sequence[Candidate], most: float) -> bool:

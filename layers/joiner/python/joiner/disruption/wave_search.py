@@ -166,8 +166,9 @@ class WaveSearch:
         if not left:
             self._keep(RepackedGroup((one,)), one.price)
             return 0.0
-        why, saving = f"{NO_PLACE}{simulation.describe_full_zones()}", 0.0
         holding = self._offers.holding(left, below=one.price) if able else []
+        full = self._offers.describe_full_zones(left, below=one.price) if able else ""
+        why, saving = f"{NO_PLACE}{full}", 0.0
         for choice in holding[:TRIED_OFFERS]:
             if repeats_a_type((one,), (choice.one.offer,)):
                 continue

@@ -209,29 +209,22 @@ def count_addresses(
 def find_closed_zones(
     classes: Mapping[str, ResolvedNodeClass],
     nodes: Sequence[tuple[NodeState, OfferChoice]],
-    zones_of: ZonesOf | None = None,
+    zones_of: ZonesOf,
 ) -> dict[NodeState, frozenset[str]]:
     """Return the zones in which EC2 may not launch each of these nodes instead, because an address there is not left
     for it: each zone in which a node has alternatives takes an address of it. Nodes that may be in all of their zones
     are left out.
 
-    `zones_of` returns the zones of a node's alternatives outside its own zone and these closed ones; without it, they
-    are the other zones of its class."""
-
-    def zones_of_class(_: NodeState, choice: OfferChoice, __: frozenset[str]) -> frozenset[str]:
-        resolved = classes.get(choice.pool_offers.pool.class_ref.key)
-        return (resolved.zones if resolved else frozenset()) - {choice.one.offering.zone}
-
-    find_zones = zones_of or zones_of_class
+    `zones_of` returns the zones of a node's alternatives outside its own zone and these closed ones."""
     use = count_addresses(classes, [node for node, _ in nodes])
     closed: dict[NodeState, frozenset[str]] = {}
     for node, choice in nodes if use.known else ():
         full: frozenset[str] = frozenset()
-        others = find_zones(node, choice, full)
+        others = zones_of(node, choice, full)
         # Without the full zones, the node may get alternatives in zones in which it had none.
         while more := {zone for zone in others - full if use.left(choice, zone) < 1}:
             full |= more
-            others = find_zones(node, choice, full)
+            others = zones_of(node, choice, full)
         for zone in others - full:
             use.count(choice, 1, zone)
         if full:
