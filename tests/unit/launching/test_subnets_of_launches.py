@@ -1,11 +1,14 @@
 """Launches of one plan share the subnets of a zone."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from joiner.launching import ClaimToLaunch, Launch, LaunchOffering
 from joiner.pools import ResolvedNodeClass, Subnet
@@ -145,10 +148,83 @@ def test_public_subnets_are_used_only_in_zones_whose_private_ones_have_no_addres
     more = nodes_by_subnet(launched(250, there, *offers))
 
     assert first == {f"private-{zone}": 210 for zone in (A, B, C)}
-    assert more == {f"private-{A}": 210, f"public-{A}": 40, f"private-{B}": 250, f"private-{C}": 250}
+    assert more == {f"private-{zone}": 210 for zone in (A, B, C)} | {f"public-{zone}": 40 for zone in (A, B, C)}
 
 
 def test_alternatives_of_several_launches_are_distributed_over_the_subnets_of_a_zone() -> None:
     there = in_subnets(Subnet("a-1", A, 200), Subnet("b-1", B, 60), Subnet("b-2", B, 60))
 
     assert nodes_by_subnet(launched(100, there, M5, C5)) == {"a-1": 100, "b-1": 50, "b-2": 50}
+
+
+def test_a_class_with_few_subnets_gets_its_addresses_whatever_other_classes_share_them() -> None:
+    """The name of the claims decides which launch is first."""
+    subnets = {name: Subnet(name, A, 10) for name in ("both", "own")}
+    either, one = in_subnets(*subnets.values()), replace(in_subnets(subnets["both"]), name="narrow")
+
+    for prefixes in (("a-", "b-"), ("b-", "a-")):
+        wide = claims(10, either, prefix=prefixes[0])
+        narrow = claims(10, one, LaunchOffering(0.085, "c5.large", A), prefix=prefixes[1])
+        assert nodes_by_subnet(launches(*wide, *narrow)) == {"both": 10, "own": 10}
+
+
+Places = Mapping[frozenset[str], int]
+"""How many nodes of a class with these subnets are launched."""
+
+
+def most_with_addresses(free: Mapping[str, int], nodes: Places) -> int:
+    """Return how many nodes can have an address at most, by trying every set of classes (Hall, Ford and Fulkerson)."""
+    return min(
+        sum(number for place, number in nodes.items() if place not in chosen)
+        + sum(free[subnet] for subnet in frozenset().union(*chosen))
+        for size in range(len(nodes) + 1)
+        for chosen in combinations(nodes, size)
+    )
+
+
+@given(
+    free=st.fixed_dictionaries({name: st.integers(0, 6) for name in "stuv"}),
+    nodes=st.dictionaries(st.frozensets(st.sampled_from("stuv"), min_size=1), st.integers(1, 8), max_size=4),
+)
+def test_launches_use_as_many_addresses_as_any_division_could(free: Mapping[str, int], nodes: Places) -> None:
+    subnets = {name: Subnet(name, A, most) for name, most in free.items()}
+    types = ("m5.large", "c5.large", "m6g.large", "g5.xlarge")
+    wanted = [
+        one
+        for number, (place, count) in enumerate(nodes.items())
+        for one in claims(
+            count,
+            replace(in_subnets(*(subnets[name] for name in sorted(place))), name=f"class-{number}"),
+            LaunchOffering(0.1, types[number], A),
+            prefix=f"{number}-",
+        )
+        if any(free[name] for name in place)
+    ]
+    made = nodes_by_subnet(launches(*wanted)) if wanted else {}
+
+    assert sum(min(made.get(name, 0), most) for name, most in free.items()) == most_with_addresses(free, nodes)
+
+
+@pytest.mark.parametrize("there", [(30, 30), (25, 20, 15), (59, 1), (7,) * 9])
+def test_a_zone_stays_an_alternative_if_its_subnets_suffice_together(there: Sequence[int]) -> None:
+    """A fleet takes one subnet of a zone, so the launch is split."""
+    of_b = [Subnet(f"b-{number}", B, free) for number, free in enumerate(there)]
+
+    made = launched(60, in_subnets(Subnet("a-1", A, 200), *of_b), M5, C5, capacity_type="spot")
+
+    assert sum(len(launch.claims) for launch in made) == 60
+    assert [zones_of(launch) for launch in made] == [{A, B}] * len(made)
+    assert all(nodes_by_subnet(made)[subnet.id] <= (subnet.free_ips or 0) for subnet in of_b)
+    assert len(made) <= len(there) + 1
+
+
+def test_alternatives_leave_the_addresses_of_nodes_that_are_planned_there() -> None:
+    """Twenty nodes are planned in each zone; zone b has no address for those of zone a."""
+    there = in_subnets(Subnet("a-1", A, 20), Subnet("b-1", B, 10), Subnet("b-2", B, 10))
+
+    first = claims(20, there, M5, replace(C5, price_per_hour=0.1), prefix="a-")
+    second = claims(20, there, C5, prefix="b-")
+    made = launches(*first, *second)
+
+    assert [(len(launch.claims), zones_of(launch)) for launch in made] == [(20, {A}), (10, {B}), (10, {B})]
+    assert nodes_by_subnet(made) == {"a-1": 20, "b-1": 10, "b-2": 10}

@@ -95,6 +95,11 @@ class LaunchGroup:
     images: Images
     most: int
 
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Return the zones of the offerings in the order of preference."""
+        return tuple(dict.fromkeys(offer.zone for offer, _ in self.images))
+
     def with_other(self, other: "LaunchGroup") -> "LaunchGroup | None":
         """Return the group of both; None if it would lose too many offerings of one of them, or its preferred one."""
         theirs = set(other.images)
@@ -127,11 +132,13 @@ def group_launches(
             refusals.append(prepared)
         else:
             alike.setdefault((*prepared.kind, prepared.images), []).append(prepared)
-    groups = [LaunchGroup(tuple(each), each[0].images, len(each[0].images)) for each in alike.values()]
+    groups = merge_groups(LaunchGroup(tuple(each), each[0].images, len(each[0].images)) for each in alike.values())
     choice = SubnetChoice()
+    for group in groups:
+        choice.announce(group.claims[0].wanted.resolved, group.zones, len(group.claims))
     launches = [
         _launch(part, images, catalogue, cluster, execution=execution, attempt=attempt, subnets=subnets)
-        for group in merge_groups(groups)
+        for group in groups
         for part, images, subnets in _parts(group, catalogue, choice)
     ]
     return tuple(sorted(launches, key=lambda launch: launch.claims)), tuple(refusals)
@@ -142,10 +149,9 @@ def _parts(
 ) -> Iterator[tuple[Sequence[PreparedClaim], Images, Mapping[str, Subnet]]]:
     """Yield the claims, the offerings and the subnets of each launch of the group."""
     first = group.claims[0].wanted
-    zones = [offer.zone for offer, _ in group.images]
     start = 0
     while start < len(group.claims):
-        subnets = choice.take(first.resolved, zones, min(MAXIMUM_CLAIMS, len(group.claims) - start))
+        subnets = choice.take(first.resolved, group.zones, min(MAXIMUM_CLAIMS, len(group.claims) - start))
         images = leave_out_zones(group.images, subnets.short, catalogue, first.pool.min_values)
         yield group.claims[start : start + subnets.count], images, subnets.by_zone
         start += subnets.count

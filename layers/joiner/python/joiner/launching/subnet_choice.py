@@ -1,20 +1,22 @@
 """Choose how many nodes a launch has, and the subnet of each zone in which it creates them.
 
-A fleet request names one subnet for each zone. If a class has several subnets in a zone, the launches of one plan share
-them: each takes the subnet with the most addresses that earlier launches leave, and no more nodes than these. Subnets
-whose nodes get a public address are used only where no others have an address, and vice versa: the kind whose price
-the plan knows comes first.
+A fleet request names one subnet for each zone: EC2 refuses two as duplicate instance pools. If a class has several
+subnets in a zone, the launches of one plan share them: each takes the subnet with the most addresses that earlier
+launches leave, and no more nodes than have an address there. Classes may share subnets; so a launch takes no address
+that the other launches of the plan need. Subnets whose nodes get a public address are used only where no others have an
+address, and vice versa: the kind whose price the plan knows comes first.
 
-A launch takes addresses in its preferred zone only, that of its first offering: the plan counts its nodes there,
-on-demand alternatives are in the same zone unless minValues needs others, and a fleet creates only as many nodes as it
-has claims in all zones together. Other zones are alternatives, in which the plan leaves an address for each node: they
-do not limit the number of nodes, but launches are distributed over their subnets, too.
+The plan counts the nodes of a launch in its preferred zone, that of its first offering, and leaves an address for each
+node in the zones of its alternatives. So these zones limit the number of nodes of a launch, too, if their subnets
+together suffice for all nodes of the group: further launches take the next subnets. Alternative zones whose subnets do
+not suffice are left out of the launches that have no subnet for all of their nodes there.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from joiner.launching.address_division import AddressDivision, Demand
 from joiner.pools import ResolvedNodeClass, Subnet
 
 
@@ -28,43 +30,71 @@ class LaunchSubnets:
     short: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ZoneSubnets:
+    """The subnets of a class in one zone, and the nodes of a group there."""
+
+    zone: str
+    there: tuple[Subnet, ...]
+    demand: Demand
+
+    @classmethod
+    def list(cls, resolved: ResolvedNodeClass, zones: Iterable[str]) -> list["ZoneSubnets"]:
+        """Return the subnets of each zone that has some, in the same order. The first zone is the preferred one."""
+        found: list[ZoneSubnets] = []
+        for zone in dict.fromkeys(zones):
+            if there := resolved.subnets_in(zone):
+                subnets = frozenset(subnet.id for subnet in there)
+                found.append(cls(zone, there, Demand(subnets, alternative=bool(found))))
+        return found
+
+    @property
+    def free(self) -> dict[str, float]:
+        """Return the free addresses by subnet."""
+        return {one.id: float("inf") if one.free_ips is None else one.free_ips for one in self.there}
+
+
 class SubnetChoice:
     """The subnets of the launches of one plan."""
 
     def __init__(self) -> None:
-        self._taken: Counter[str] = Counter()
-        self._offered: Counter[str] = Counter()
+        self._zones: defaultdict[str, AddressDivision] = defaultdict(AddressDivision)
+
+    def announce(self, resolved: ResolvedNodeClass, zones: Iterable[str], nodes: int) -> None:
+        """Announce a group of nodes, before anything is taken. ``zones`` are in the order of preference."""
+        for one in ZoneSubnets.list(resolved, zones):
+            self._zones[one.zone].add(one.demand, nodes, one.free)
 
     def take(self, resolved: ResolvedNodeClass, zones: Iterable[str], most: int) -> LaunchSubnets:
-        """Return the subnets for a launch of at most so many nodes. ``zones`` are in the order of preference; the first
-        with an address left is the preferred one. Zones without a subnet are left out."""
-        places = {zone: there for zone in dict.fromkeys(zones) if (there := resolved.subnets_in(zone))}
-        chosen = {zone: self._with_most_left(there) for zone, there in places.items()}
-        preferred = next((zone for zone, subnet in chosen.items() if self._left(subnet) > 0), next(iter(chosen)))
-        left = self._left(chosen[preferred])
-        count = int(min(most, left)) if left > 0 else most  # if no zone has any, EC2 reports it once
-        self._taken[chosen[preferred].id] += count
+        """Return the subnets for a launch of at most so many nodes of an announced group. Zones without a subnet are
+        left out."""
+        places = ZoneSubnets.list(resolved, zones)
+        chosen = {one.zone: self._choose(one, most) for one in places}
+        preferred = next((one for one in places if chosen[one.zone][1]), places[0])
+        count = chosen[preferred.zone][1] or most  # if no zone has any address, EC2 reports it once
         short: list[str] = []
-        for zone in [one for one in places if one != preferred]:
-            chosen[zone] = self._with_most_left(places[zone], count)
-            if self._left(chosen[zone]) < count:
-                short.append(zone)
-            else:
-                self._offered[chosen[zone].id] += count
-        return LaunchSubnets(count, chosen, tuple(reversed(short)))
+        for one in [one for one in places if one is not preferred]:
+            chosen[one.zone] = _, held = self._choose(one, count)
+            if held and held < count and self._zones[one.zone].suffices(one.demand):
+                count = held
+            elif held < count:
+                short.append(one.zone)
+        for one in places:
+            subnet = chosen[one.zone][0]
+            self._zones[one.zone].take(one.demand, count, None if one.zone in short else subnet.id)
+        return LaunchSubnets(count, {zone: subnet for zone, (subnet, _) in chosen.items()}, tuple(reversed(short)))
 
-    def _left(self, subnet: Subnet) -> float:
-        return float("inf") if subnet.free_ips is None else subnet.free_ips - self._taken[subnet.id]
-
-    def _with_most_left(self, there: Sequence[Subnet], count: int = 0) -> Subnet:
-        """Return the subnet for a launch; for an alternative with ``count`` nodes, one that has enough addresses and
-        is an alternative of few other nodes."""
-        free = [one for one in there if self._left(one) > 0] or there
-        usual = [one for one in free if one.public == there[0].public] or free
-
-        def rank(subnet: Subnet) -> tuple[bool, bool, float, str]:
-            offered = self._offered[subnet.id] if count else 0
-            left = (subnet.free_ips or 0) - self._taken[subnet.id] - offered
-            return self._left(subnet) < count, subnet.free_ips is None, -left, subnet.id
-
-        return min(usual, key=rank)
+    def _choose(self, one: ZoneSubnets, count: int) -> tuple[Subnet, int]:
+        """Return the subnet of a zone for a launch of so many nodes, and how many of them can have an address there."""
+        division = self._zones[one.zone]
+        best, most = one.there[0], 0
+        for usual in (True, False):
+            there = [subnet for subnet in one.there if (subnet.public == one.there[0].public) is usual]
+            there.sort(key=lambda subnet: (subnet.free_ips is None, -division.left(subnet.id), subnet.id))
+            for subnet in there if not most else ():
+                held = division.most(one.demand, subnet.id, count)
+                if held > most:
+                    best, most = subnet, held
+                if held >= count:
+                    break
+        return best, most
