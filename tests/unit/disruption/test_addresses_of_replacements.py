@@ -212,3 +212,20 @@ def test_drifted_nodes_are_replaced_as_far_as_there_are_addresses() -> None:
     assert most_launches(proposal) == {ZONES[0]: 1, ZONES[1]: 1}
     assert len(reasons(proposal)) == 2
     assert all("free addresses: use larger or more subnets" in why for why in reasons(proposal).values())
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_drifted_nodes_of_a_static_pool_wait_for_the_addresses_of_their_replacements(free: int) -> None:
+    lists = cluster(*(claim_and_node(f"n{number}") for number in range(2)))
+    for claim in lists["nodeclaims"]:
+        claim["status"]["conditions"].append(DRIFTED)
+    fixed = pool()
+    world = {**lists, "nodepools": [{**fixed, "spec": {**fixed["spec"], "replicas": 2}}]}
+
+    proposal = propose_replacements(
+        Snapshot.from_lists(world), Catalogue.from_json(CATALOGUE), classes=in_small_subnets(free, 0, 0), now=NOW
+    )
+
+    assert [len(action.replacements) for action in proposal.actions] == [1] * free
+    assert len(reasons(proposal)) == 2 - free
+    assert all("its pool lacks a replacement" in why and "free address" in why for why in reasons(proposal).values())

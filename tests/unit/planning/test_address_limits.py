@@ -305,3 +305,37 @@ def test_many_classes_with_other_subnets_change_nothing() -> None:
     )
 
     assert (len(made.nodes), len(made.pending)) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("free", "zones"), [((2, 0, 500), {0: 2, 2: 1}), ((1, 1, 0), {0: 1, 1: 1}), ((0, 0, 1), {2: 1})]
+)
+def test_a_static_pool_gets_no_more_nodes_than_there_are_addresses(
+    free: Sequence[int], zones: Mapping[int, int]
+) -> None:
+    lists = {"nodepools": [node_pool("fixed", requirements=[ON_DEMAND], replicas=3)]}
+
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(ANOTHER), classes=in_small_subnets(*free))
+
+    assert Counter(node.zone for node in made.nodes) == {ZONES[zone]: number for zone, number in zones.items()}
+    lacking = 3 - sum(zones.values())
+    assert [str(problem) for problem in made.problems if "cannot be launched" in str(problem)] == [
+        f"NodePool/fixed: spec.replicas is 3: {lacking} of these nodes cannot be launched: the subnet "
+        f"subnet-{ZONES[min(zones)]} has {free[min(zones)]} free addresses: use larger or more subnets; the next plan "
+        "tries again"
+    ] * bool(lacking)
+
+
+def test_pods_use_the_addresses_that_static_pools_leave() -> None:
+    lists = {
+        "nodepools": [
+            node_pool("fixed", requirements=[ON_DEMAND], replicas=2, taints=[{"key": "fixed", "effect": "NoSchedule"}]),
+            node_pool(requirements=[ON_DEMAND]),
+        ],
+        "pods": pods(2, cpu="3"),
+    }
+
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(ANOTHER), classes=in_small_subnets(1, 1, 1))
+
+    assert Counter(node.pool for node in made.nodes) == {"NodePool/fixed": 2, "NodePool/default": 1}
+    assert len(made.pending) == 1

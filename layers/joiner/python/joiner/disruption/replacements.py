@@ -6,6 +6,7 @@ are tried instead, so that one node never keeps the others from being replaced. 
 one action, all others an action each.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.planning import Ceilings, Plan, PlannedNode, Planner, PlanPolicies, Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
+from joiner.planning.state.static_pools import REPLICAS
 from joiner.pools import NodePool, ResolvedNodeClass
 from joiner.pools.disruption_budgets import count_remaining_disruptions
 from joiner.pools.timestamps import format_timestamp
@@ -187,7 +189,8 @@ class _Line:
 
 
 def _failures(snapshot: Snapshot, chosen: Sequence[OutdatedNode], made: Plan) -> dict[str, str]:
-    """Return the nodes that cannot be removed, with the reason: a pod has no place, or only one that is not ready."""
+    """Return the nodes that cannot be removed, with the reason: a pod has no place, or only one that is not ready, or
+    a node of a static pool has no replacement although its limit allows one."""
     pending = {one.pod: one for one in made.pending}
     unready = _unready_destinations(snapshot, made)
     failed = {}
@@ -198,6 +201,21 @@ def _failures(snapshot: Snapshot, chosen: Sequence[OutdatedNode], made: Plan) ->
                 failed[one.claim.name] = f"pod {pod.key} fits nowhere else ({reasons})"[:512]
             elif pod.key in unready:
                 failed[one.claim.name] = f"pod {pod.key} would move to {unready[pod.key]}, which is not initialized"
+    return _failures_of_static_pools(snapshot, chosen, made) | failed
+
+
+def _failures_of_static_pools(snapshot: Snapshot, chosen: Sequence[OutdatedNode], made: Plan) -> dict[str, str]:
+    """Return the last of the chosen nodes of each static pool for which no node is planned, with the reason. A pool at
+    its limit loses a node first."""
+    launched, present = Counter(one.pool for one in made.nodes), Counter(claim.pool_key for claim in snapshot.claims)
+    failed: dict[str, str] = {}
+    for problem in made.problems:
+        pool = next((one.pool for one in chosen if one.pool.key == problem.object), None)
+        if pool is None or pool.replicas is None or problem.field != REPLICAS:
+            continue
+        if launched[pool.key] + present[pool.key] < pool.limits.get("nodes", math.inf):
+            mine = [one.claim.name for one in chosen if one.pool.key == pool.key]
+            failed |= dict.fromkeys(mine[launched[pool.key] :], f"its pool lacks a replacement: {problem.remedy}")
     return failed
 
 

@@ -45,7 +45,7 @@ def build_state(
     groups = group_pods(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
     offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes=classes, cache=cache)
     existing = find_existing_capacity(snapshot, catalogue, groups, who, classes=classes)
-    made, short = missing_static_nodes(offered, groups, existing, ceilings, strict=strict)
+    made, short = missing_static_nodes(offered, groups, existing, ceilings, classes=classes, strict=strict)
     return PlanState(
         groups,
         offered,

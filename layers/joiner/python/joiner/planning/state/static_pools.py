@@ -1,21 +1,25 @@
 """Static pools: missing nodes of a pool with ``replicas`` are planned without pending pods, and pods may be placed on
 them.
 
-Source: Karpenter, "NodePools", static capacity: the number of nodes is ``replicas``, and at most ``limits.nodes``.
+Source: Karpenter, "NodePools", static capacity: the number of nodes is ``replicas``, and at most ``limits.nodes``. Each
+node takes an address of a subnet of its class; zones without one are left out.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.plan_policies import Ceilings
+from joiner.planning.state.address_use import AddressUse
 from joiner.planning.state.existing_nodes import ExistingCapacity
+from joiner.planning.state.limit_violations import AddressViolation
 from joiner.planning.state.node_state import NodeState
-from joiner.pools import InvalidManifest, NodePool
+from joiner.pools import InvalidManifest, NodePool, ResolvedNodeClass
 
-FIELD: Final = "spec.replicas"
+REPLICAS: Final = "spec.replicas"
+"""The field that the warning of a static pool names."""
 
 
 def missing_static_nodes(
@@ -24,45 +28,76 @@ def missing_static_nodes(
     existing: ExistingCapacity,
     ceilings: Ceilings,
     *,
+    classes: Mapping[str, ResolvedNodeClass],
     strict: bool = True,
 ) -> tuple[list[NodeState], tuple[InvalidManifest, ...]]:
-    """Return a node for each missing replica, of the cheapest offer that the pool allows, within its limits and the
-    ceilings; and a warning for each pool that lacks nodes even so.
+    """Return a node for each missing replica, of the cheapest offer that the pool allows, within its limits, the
+    ceilings and the free addresses of the ``classes``; and a warning for each pool that lacks nodes even so.
 
     A pool that stands for a standalone claim lacks one node. With ``strict``, the claim's minValues must be met.
     """
-    found: list[NodeState] = []
-    short: list[InvalidManifest] = []
-    price, drawn = existing.price, Counter[tuple[str, ...]](existing.drawn)
+    draft, short = _Draft(groups, existing, ceilings, AddressUse(classes)), list[InvalidManifest]()
     for pool_offers in offered_pools:
         pool = pool_offers.pool
         if pool_offers.fixed is None or pool.replicas is None:
-            short.extend(_lacking(pool, 1, pool_offers.closed) if pool.claim else ())
+            lacking = 1 if pool.claim else _missing(pool, pool.replicas or 0, existing)[1]
+            short.extend(_lacking(pool, lacking, pool_offers.closed) if lacking else ())
             continue
         offers = pool_offers.fixed.offer_set.derived(_sort_by_price)
         allowed, wanted = _missing(pool, pool.replicas, existing)
         why = "its limits.nodes allows no more nodes: raise it, or lower replicas" if allowed < wanted else ""
         if pool.claim and strict and not meets_min_values(offers, pool.min_values):
             allowed, why = 0, _MIN_VALUES
-        before = len(found)
-        for _ in range(allowed):
-            one = next(
-                (one for one in offers if one.supply is None or drawn[one.supply_key] + one.units <= one.supply), None
-            )
-            if one is None:
-                why = _no_offer(pool)
-                break
-            if _exceed(ceilings, existing.nodes + len(found) + 1, price + one.offer.price_per_hour):
-                why = "the ceilings of the cluster's settings allow no more nodes: raise them, or lower replicas"
-                break
-            price += one.offer.price_per_hour
-            drawn[one.supply_key] += one.units
-            choice = OfferChoice(pool_offers.fixed, pool_offers.fixed.variants[0], one, 0)
-            name, daemons = f"fixed-{len(found) + 1}", groups.daemons_at(one.daemons)
-            found.append(NodeState.with_daemons(name, choice, daemons, always=True))
-        if lacking := wanted - (len(found) - before):
-            short.extend(_lacking(pool, lacking, why))
-    return found, tuple(short)
+        made = 0
+        while made < allowed and not (refused := draft.add_cheapest(pool_offers.fixed, offers)):
+            made += 1
+        if made < allowed:
+            why = refused
+        if wanted > made:
+            short.extend(_lacking(pool, wanted - made, why))
+    return draft.found, tuple(short)
+
+
+class _Draft:
+    """The nodes so far, and what they use."""
+
+    def __init__(
+        self, groups: PodGroups, existing: ExistingCapacity, ceilings: Ceilings, addresses: AddressUse
+    ) -> None:
+        self.found: list[NodeState] = []
+        self._groups = groups
+        self._nodes = existing.nodes
+        self._price = existing.price
+        self._drawn = Counter[tuple[str, ...]](existing.drawn)
+        self._ceilings = ceilings
+        self._addresses = addresses
+
+    def add_cheapest(self, fixed: PoolOffers, offers: Sequence[NodeOffer]) -> str:
+        """Add a node of the first offer that is left; return the reason if there can be none, else an empty text."""
+        left = (one for one in offers if one.supply is None or self._drawn[one.supply_key] + one.units <= one.supply)
+        choice = _choose_cheapest(fixed, left, self._addresses)
+        if isinstance(choice, str):
+            return choice
+        one, price = choice.one, self._price + choice.one.offer.price_per_hour
+        if _exceed(self._ceilings, self._nodes + len(self.found) + 1, price):
+            return "the ceilings of the cluster's settings allow no more nodes: raise them, or lower replicas"
+        self._price = price
+        self._drawn[one.supply_key] += one.units
+        self._addresses.count(choice, 1)
+        name, daemons = f"fixed-{len(self.found) + 1}", self._groups.daemons_at(one.daemons)
+        self.found.append(NodeState.with_daemons(name, choice, daemons, always=True))
+        return ""
+
+
+def _choose_cheapest(fixed: PoolOffers, offers: Iterable[NodeOffer], addresses: AddressUse) -> OfferChoice | str:
+    """Return the first offer in a zone with an address; the reason if there is none."""
+    full, first = addresses.full_zones(fixed.pool.class_ref.key), None
+    for one in offers:
+        choice = OfferChoice(fixed, fixed.variants[0], one, 0)
+        if one.offering.zone not in full:
+            return choice
+        first = first or choice
+    return AddressViolation(addresses.describe(first)).text() if first else _no_offer(fixed.pool)
 
 
 def _sort_by_price(offers: OfferSet) -> list[NodeOffer]:
@@ -92,7 +127,7 @@ def _lacking(pool: NodePool, lacking: int, why: str) -> Iterator[InvalidManifest
         yield InvalidManifest(pool.claim, "", "", f"no instance is launched for it: {why}", "warning")
     else:
         remedy = f"{lacking} of these nodes cannot be launched: {why}"
-        yield InvalidManifest(pool.key, FIELD, str(pool.replicas), remedy, "warning")
+        yield InvalidManifest(pool.key, REPLICAS, str(pool.replicas), remedy, "warning")
 
 
 def _missing(pool: NodePool, replicas: int, existing: ExistingCapacity) -> tuple[int, int]:
