@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from itertools import combinations_with_replacement
 from typing import Any
 
 import pytest
@@ -327,7 +328,7 @@ def test_a_static_pool_gets_no_more_nodes_than_there_are_addresses(
 
 
 def test_pods_use_the_addresses_that_static_pools_leave() -> None:
-    lists = {
+    lists: dict[str, list[Any]] = {
         "nodepools": [
             node_pool("fixed", requirements=[ON_DEMAND], replicas=2, taints=[{"key": "fixed", "effect": "NoSchedule"}]),
             node_pool(requirements=[ON_DEMAND]),
@@ -339,3 +340,33 @@ def test_pods_use_the_addresses_that_static_pools_leave() -> None:
 
     assert Counter(node.pool for node in made.nodes) == {"NodePool/fixed": 2, "NodePool/default": 1}
     assert len(made.pending) == 1
+
+
+SIZES = {"one": (1, 0.05), "three": (3, 0.18), "six": (6, 0.4), "twelve": (12, 0.9)}
+"""Types by the number of pods of 1 CPU that they hold, with their price: the smallest is the cheapest for each pod."""
+OF_SIZES = {name: instance_type(name, cpu + 1, 64, price) for name, (cpu, price) in SIZES.items()}
+
+
+def cheapest_with(nodes: int, count: int) -> tuple[int, float]:
+    """Return how many pods so many nodes hold at most, and the lowest price of nodes that hold them."""
+    choices = [
+        chosen for number in range(nodes + 1) for chosen in combinations_with_replacement(SIZES.values(), number)
+    ]
+    held = max(min(count, sum(cpu for cpu, _ in chosen)) for chosen in choices)
+    return held, min(sum(price for _, price in chosen) for chosen in choices if sum(cpu for cpu, _ in chosen) >= held)
+
+
+@pytest.mark.parametrize("free", [1, 2, 3, 5])
+@pytest.mark.parametrize("count", [1, 4, 7, 12, 20, 37])
+def test_a_plan_has_fewer_and_larger_nodes_where_addresses_are_short(free: int, count: int) -> None:
+    of_cpus = pods(count, cpu="1", memory="64Mi")
+    lists: dict[str, list[Any]] = {"pods": of_cpus, "nodepools": [node_pool(requirements=[ON_DEMAND])]}
+    classes = in_small_subnets(free, 0, 0)
+
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(OF_SIZES), classes=classes)
+
+    held, price = cheapest_with(free, count)
+    assert check_plan(lists, OF_SIZES, made.to_json()) == []
+    assert (len(made.nodes) <= free, len(made.pending)) == (True, count - held)
+    assert made.price_per_hour <= 1.3 * price + 1e-9
+    assert made.lower_bound_per_hour <= made.price_per_hour

@@ -3,7 +3,8 @@
 Each node takes one address of a subnet of its class in its zone. EC2 refuses nodes beyond that. So this step moves them
 to other zones, those whose price rises least first; the capacity type stays. A node that cannot move is closed: its
 pods, and pods whose rules depended on them, get places on other nodes of the plan or on nodes of other pools and zones
-that have addresses. The pods that find none stay pending until the next plan. Pods of low priority give way first.
+that have addresses, and then on larger nodes in place of those of the plan (`larger_nodes`). The pods that find none
+stay pending until the next plan. Pods of low priority give way first.
 
 Pods take addresses, too, but perhaps of other subnets (custom networking), or fewer (prefixes, IPv6). So nodes move for
 the addresses of their pods only to offers that cost no more, and a warning reports what is left.
@@ -110,8 +111,12 @@ class SubnetUse:
     def place_elsewhere(self, reasons: Reasons) -> None:
         """Place the pods that are left where addresses are left. Pods that may not stay in the end are taken off; they
         have the first of these reasons."""
+        # This module needs numpy, which only the planning functions contain.
+        from joiner.planning.placement.larger_nodes import use_larger_nodes
+
         self.state.limits.addresses = self.count()
         fill_other_zones(self.state)
+        use_larger_nodes(self.state)
         first = next(iter(reasons.values()))
         for group in self._take_misplaced():
             reasons.setdefault(group, first)
