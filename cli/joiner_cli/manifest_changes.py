@@ -55,6 +55,8 @@ def changes_of_pod(pod: Pod, pool: NodePool, reason: Reason) -> list[ChangeOfPod
         defaults = "give it topologySpreadConstraints with ScheduleAnyway, in place of the scheduler's default ones"
         by_default = any(one.by_default for one in constraints.spreads)
         found.append(ChangeOfPod(defaults if by_default else own, partial(_with, spreads=())))
+        if not by_default and any(one.hard and not one.honors_taints for one in constraints.spreads):
+            found.append(ChangeOfPod("set nodeTaintsPolicy: Honor in its topologySpreadConstraints", _honor_taints))
     if constraints.affinity:
         found.append(ChangeOfPod("drop its podAffinity", partial(_with, affinity=())))
     if constraints.anti_affinity:
@@ -110,6 +112,10 @@ def _with(pod: Pod, **changes: object) -> Pod:
 def _tolerate(pod: Pod, taint: Taint) -> Pod:
     toleration = Toleration(taint.key, "Equal", taint.value, taint.effect)
     return _with(pod, tolerations=(*pod.constraints.tolerations, toleration))
+
+
+def _honor_taints(pod: Pod) -> Pod:
+    return _with(pod, spreads=tuple(replace(one, honors_taints=True) for one in pod.constraints.spreads))
 
 
 def _drop_key(pod: Pod, key: str) -> Pod:

@@ -10,8 +10,9 @@ from functools import reduce
 from itertools import chain
 from typing import Final
 
+from joiner import names
 from joiner.catalogue import Catalogue
-from joiner.cluster import Pod, Requirements
+from joiner.cluster import Node, Pod, Requirements, Resources
 from joiner.planning import Planner, Reason
 from joiner.pools import NodePool
 from joiner_cli.manifest_changes import ChangeOfPod, ChangeOfPool, changes_of_pod, changes_of_pool
@@ -21,7 +22,7 @@ from joiner_cli.rendering.text_columns import format_dollars
 from joiner_cli.what_if_plans import apply_plan, what_if_effort
 
 NOT_FOUND: Final = "no change of the pod and of this pool alone was found that places it"
-ALONE: Final = "nothing; a plan for this pod alone places it"
+ALONE: Final = "nothing; a plan without the other pending pods places it"
 WITH_PRICES: Final = "nothing; a plan with spot prices places it"
 ASSUMED: Final = "this assumes Spot Instances, for which the catalogue has no prices"
 MOST_ALTERNATIVES: Final = 3  # alternatives of a node affinity for which a pool is changed
@@ -118,9 +119,10 @@ class RemedySearch:
             else:
                 pool = one.apply(pool)
         snapshot = apply_plan(self.found)
+        nodes = tuple(one if self._may_hold(one) else replace(one, allocatable=Resources()) for one in snapshot.nodes)
         closed = {key: reason for key, reason in snapshot.closed_pools.items() if reason != SPOT_POOL}
         made = self.planner.plan(
-            replace(snapshot, pods=(*snapshot.pods, pod), pools=(pool,), closed_pools=closed),
+            replace(snapshot, nodes=nodes, pods=(*snapshot.pods, pod), pools=(pool,), closed_pools=closed),
             self.catalogue,
             classes=self.found.classes,
             ceilings=self.found.request.limits.ceilings,
@@ -134,6 +136,13 @@ class RemedySearch:
             return WhatIfOutcome(True, "an existing node")
         reasons = chain.from_iterable(one.reasons for one in made.pending if one.pod == pod.key)
         return WhatIfOutcome(False, reason=next(reasons, None))
+
+    def _may_hold(self, node: Node) -> bool:
+        """Return whether the node belongs to this pool or to none. Nodes of other pools are full, because each pool
+        has its own remedy; topology spreads still count them."""
+        owner = node.labels.get(names.PROVISIONER if self.pool.legacy else names.NODEPOOL)
+        other = names.NODEPOOL if self.pool.legacy else names.PROVISIONER
+        return owner in (None, self.pool.name) and other not in node.labels
 
     def _of_pod(self, changes: Sequence[Change]) -> str:
         return f"the pod would have to {_join(changes)}" if changes else ""

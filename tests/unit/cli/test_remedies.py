@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from joiner_cli.missing_spot_prices import assume_spot_offerings
-from tests.unit.cli.command_runs import joiner, pod, pool, write
+from tests.unit.cli.command_runs import deployment, joiner, pod, pool, write
 from tests.unit.cli.small_catalogue import small
 
 CATEGORY, FAMILY = "karpenter.k8s.aws/instance-category", "karpenter.k8s.aws/instance-family"
@@ -21,9 +21,9 @@ def only(key: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": "In", "values": list(values)}
 
 
-def remedy(folder: Path, catalogue: Path, *manifests: Mapping[str, Any]) -> str:
-    """Return what would have to change for pod `a`."""
-    out = joiner("explain", "pod", "a", "-f", write(folder, *manifests), "--catalogue", catalogue).out
+def remedy(folder: Path, catalogue: Path, *manifests: Mapping[str, Any], name: str = "a") -> str:
+    """Return what would have to change for the pod."""
+    out = joiner("explain", "pod", name, "-f", write(folder, *manifests), "--catalogue", catalogue).out
     lines = [line.partition("What would have to change: ")[2] for line in out.splitlines()]
     return " | ".join(filter(None, lines))
 
@@ -232,3 +232,27 @@ def test_a_damaged_compressed_catalogue_is_an_error(tmp_path: Path) -> None:
 
     assert answer.exit_code == 1
     assert answer.err.startswith(f"joiner: {file}: ")
+
+
+def test_a_pool_with_a_taint_is_no_remedy_because_a_node_of_another_pool_has_room(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    """Twenty pods need nodes in a zone that counts for the spread of `web`, which can have no node there."""
+    zone = "topology.kubernetes.io/zone"
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": zone,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }
+    tolerating = {"tolerations": [{"key": "team", "operator": "Exists"}], "nodeSelector": {"team": "red"}}
+    workloads = [deployment("web", 3, topologySpreadConstraints=[spread]), deployment("batch", 20, **tolerating)]
+    red = pool("red", requirements=[only(zone, "us-east-1c"), only("team", "red")], node={"taints": [TAINT]})
+    manifests = [pool(requirements=[only(zone, "us-east-1a")]), red, *workloads]
+
+    assert remedy(tmp_path, catalogue, *manifests, name="web-2") == (
+        "the pod would have to set nodeTaintsPolicy: Honor in its topologySpreadConstraints, or NodePool/default would "
+        f"have to allow other values of {zone} (then it gets m7g.large in us-east-1b, on-demand, $0.0938/h). | "
+        "the pod would have to tolerate team=red:NoSchedule, or NodePool/red would have to remove the taint "
+        "team=red:NoSchedule."
+    )

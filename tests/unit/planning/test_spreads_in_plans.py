@@ -3,12 +3,16 @@
 The independent checker verifies every plan.
 """
 
+from typing import Any
+
 import pytest
 
-from tests.unit.planning.checked_plans import by_zone, checked, cluster
+from joiner.names import NODEPOOL
+from tests.unit.planning.checked_plans import by_zone, checked, cluster, why
 from tests.unit.planning.drawn_clusters import (
     HOST,
     TAINT,
+    TOLERATION,
     ZONE,
     ZONES,
     node,
@@ -91,3 +95,74 @@ def test_a_soft_spread_keeps_no_pod_pending() -> None:
     )
 
     assert by_zone(lists) == {"a": 3, "b": 0, "c": 0}
+
+
+def zones(name: str, *values: str, **more: Any) -> dict[str, Any]:
+    """Return a pool with nodes in these zones only."""
+    return node_pool(name, requirements=[{"key": ZONE, "operator": "In", "values": list(values)}], **more)
+
+
+def test_other_pods_stay_out_of_a_zone_that_would_count_for_a_spread_and_cannot_hold_it() -> None:
+    """kube-scheduler counts every zone with a node, also one whose nodes the pods of the spread do not tolerate."""
+    web = pods(9, topologySpreadConstraints=[spread()])
+    batch = pods(2, "batch", tolerations=[TOLERATION], nodeSelector={NODEPOOL: "batch"})
+    lists = cluster(
+        [*web, *batch],
+        zones("web", *ZONES[:2]),
+        zones("batch", *ZONES, taints=[TAINT]),
+    )
+
+    made = checked(lists)
+
+    assert made.pending == ()
+    assert {one.zone for one in made.nodes} == set(ZONES[:2])
+
+
+@pytest.mark.parametrize(("number", "pending"), [(2, "batch"), (20, "web")])
+def test_if_only_such_a_zone_is_left_the_larger_part_is_placed_first_and_the_reason_names_the_zone(
+    number: int, pending: str
+) -> None:
+    web = pods(9, topologySpreadConstraints=[spread()])
+    batch = pods(number, "batch", tolerations=[TOLERATION], nodeSelector={NODEPOOL: "batch"})
+    lists = cluster(
+        [*web, *batch],
+        zones("web", *ZONES[:2]),
+        zones("batch", ZONES[2], taints=[TAINT]),
+    )
+
+    made = checked(lists)
+
+    assert {one.pod.partition("/")[2].rpartition("-")[0] for one in made.pending} == {pending}
+    assert len(made.pending) == {"batch": 2, "web": 7}[pending]
+    assert (
+        why(made)
+        == {
+            "batch": [
+                "batch: a node in us-test-1c would count for the topology spread of default/web-0, which can have none "
+                "there and gets its node first; the next plan tries again",
+                "web: incompatible requirements: the pod wants karpenter.sh/nodepool In [batch], and no node of this pool has "
+                "that",
+            ],
+            "web": [
+                "batch: did not tolerate taint dedicated=batch:NoSchedule",
+                "web: unsatisfiable topology constraint: its spread over topology.kubernetes.io/zone keeps it out of "
+                "every new node, because us-test-1c counts as a domain and can have no node for it",
+            ],
+        }[pending]
+    )
+
+
+def test_a_zone_that_a_running_node_makes_count_stays_open_for_other_pods() -> None:
+    web = pods(3, topologySpreadConstraints=[spread()])
+    batch = pods(1, "batch", tolerations=[TOLERATION], nodeSelector={NODEPOOL: "batch"})
+    lists = cluster(
+        [*web, *batch],
+        zones("web", *ZONES[:2]),
+        zones("batch", ZONES[2], taints=[TAINT]),
+        nodes=[node("there", zone=ZONES[2], cpu=1, taints=[TAINT])],
+    )
+
+    made = checked(lists)
+
+    assert [one.pod for one in made.pending] == ["default/web-2"]
+    assert {one.zone for one in made.nodes} == set(ZONES)

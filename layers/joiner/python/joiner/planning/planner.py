@@ -18,7 +18,7 @@ from joiner.catalogue.class_compatibility import find_class_conflict
 from joiner.catalogue.total_node_prices import NodePrices
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
-from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
+from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, Unavailable
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.model.running_commitments import cover_running_nodes
@@ -30,6 +30,8 @@ from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import Plan, Reason
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS, Ceilings, PlanPolicies, PlanTolerances
 from joiner.planning.plan_simplification import UNCHANGED, Simplification
+from joiner.planning.state.blocked_spreads import explain_left_out, find_blocking_domains, offerings_of
+from joiner.planning.state.checkpoint import score_plan
 from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
@@ -118,17 +120,15 @@ class Planner:
         from joiner.planning.output.plan_warnings import find_warnings
 
         meter = Meter(effort)
-        build = partial(
-            self.state, snapshot, unavailable=unavailable, classes=classes, ceilings=ceilings, policies=policies
-        )
-        state = build(catalogue)
+        build = partial(self.state, snapshot, classes=classes, ceilings=ceilings, policies=policies)
         prices = partial(self.prices, snapshot, catalogue, classes=classes)
-        found = _search(state, snapshot, catalogue, meter, effort.seed, build=build, prices=prices)
+        run = partial(_search, snapshot=snapshot, catalogue=catalogue, meter=meter, seed=effort.seed, prices=prices)
+        state, found, left_out = _search_beside_spreads(catalogue, frozenset(unavailable), build=build, run=run)
         simplified = _simplify(state, policies, tolerances if meter.allowance else None)
         addresses = keep_addresses(state, classes)
         mixes = keep_capacity_mix(state)  # last, for it counts the nodes of the finished plan
         zonal = addresses.moved > 0 or (tolerances is not None and _has_several_zones(state))
-        reasons = _join_reasons(explain_pending(state, catalogue), addresses.reasons)
+        reasons = _join_reasons(_join_reasons(explain_pending(state, catalogue), left_out), addresses.reasons)
         proven = _prove_without(state, meter) if addresses.closed else found.proven
         made = write_plan(state, snapshot, reasons, proven + state.made_price, zonal=zonal, classes=classes)
         greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
@@ -143,13 +143,41 @@ class Planner:
         )
 
 
+def _search_beside_spreads(
+    catalogue: Catalogue,
+    unavailable: Unavailable,
+    *,
+    build: Callable[..., PlanState],
+    run: Callable[..., "SearchResult"],
+) -> tuple[PlanState, "SearchResult", dict[PodGroup, tuple[Reason, ...]]]:
+    """Return the best plan found, with the reasons of groups that a topology spread leaves out until the next plan.
+
+    If nodes in some domains would keep pods with a spread pending, the plan is made without these domains first; then
+    with them, if pods stay pending. The plan that places more pods, higher priorities first, is used.
+    """
+    everywhere = build(catalogue, unavailable=unavailable)
+    blocking = find_blocking_domains(everywhere)
+    if not blocking:
+        return everywhere, run(everywhere, build=partial(build, unavailable=unavailable)), {}
+    fewer = unavailable | offerings_of(blocking)
+    state = build(catalogue, unavailable=fewer)
+    found = run(state, build=partial(build, unavailable=fewer))
+    left_out: dict[PodGroup, tuple[Reason, ...]] = {}
+    if state.pods_left:
+        left_out = explain_left_out(state, everywhere, blocking)
+        other = run(everywhere, build=partial(build, unavailable=unavailable))
+        if score_plan(everywhere).score < score_plan(state).score:
+            return everywhere, other, {}
+    return state, found, left_out
+
+
 def _search(
     state: PlanState,
+    *,
     snapshot: Snapshot,
     catalogue: Catalogue,
     meter: Meter,
     seed: int,
-    *,
     build: Callable[[Catalogue], PlanState],
     prices: Callable[[], NodePrices],
 ) -> "SearchResult":
@@ -174,11 +202,11 @@ def _prove_without(state: PlanState, meter: Meter) -> float:
 
 
 def _join_reasons(
-    explained: Mapping[PodGroup, tuple[Reason, ...]], addresses: Mapping[PodGroup, tuple[Reason, ...]]
+    explained: Mapping[PodGroup, tuple[Reason, ...]], known: Mapping[PodGroup, tuple[Reason, ...]]
 ) -> dict[PodGroup, tuple[Reason, ...]]:
-    """Return the reasons of pending pods. Of a pool whose subnets lack addresses, that is the reason."""
+    """Return the reasons of pending pods. Those of ``known`` replace what else excludes pods from their pools."""
     joined = dict(explained)
-    for group, own in addresses.items():
+    for group, own in known.items():
         pools = {reason.pool for reason in own}
         joined[group] = (*own, *(reason for reason in explained.get(group, ()) if reason.pool not in pools))
     return joined

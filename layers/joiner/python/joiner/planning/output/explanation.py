@@ -25,6 +25,7 @@ from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import MOST_VARIANTS
 from joiner.planning.output.excluded_pools import find_excluded_label
 from joiner.planning.plan import INCOMPATIBLE, TEMPORARY, UNTOLERATED, Reason
+from joiner.planning.state.blocked_spreads import describe_unreachable_domains
 from joiner.planning.state.limit_violations import AddressViolation, LimitViolation, PoolLimitViolation
 from joiner.planning.state.plan_state import PORTS_TAKEN, TOO_FEW_TYPES, TOO_MANY_VOLUMES, PlanState
 from joiner.planning.state.pod_topology import CLAIM_TAKEN, VOLUMES_TAKEN
@@ -249,5 +250,6 @@ def _between_pods(state: PlanState, group: PodGroup, pool_offers: PoolOffers, of
     if worst == PORTS_TAKEN:
         return f"{worst} by daemon sets on every new node"
     if worst:
-        return f"unsatisfiable topology constraint: {worst} keeps it out of every new node"
+        where = describe_unreachable_domains(state, group, worst)
+        return f"unsatisfiable topology constraint: {worst} keeps it out of every new node{where}"
     return f"this plan found no place for it{TEMPORARY}"

@@ -8,7 +8,7 @@ against the true skew.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from joiner.planning.model.node_offers import bit_positions_descending
+from joiner.planning.model.node_offers import PoolOffers, bit_positions_descending
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import DomainCounts, SpreadRule
@@ -203,17 +203,20 @@ def reachable_domains(state: PlanState, group: PodGroup, key: str) -> set[str]:
 
 def _offered(state: PlanState, group: PodGroup, key: str) -> Iterator[str]:
     for pool_offers in state.offered_pools:
-        if group.constraints.untolerated(pool_offers.pool.taints) is not None:
-            continue
-        for variant in pool_offers.variants:
-            bits = variant.bits[group.index]
-            own = variant.labels.get(key)
-            for domain, offers in ({own: -1} if own is not None else pool_offers.domains(key)).items():
-                usable = bits & (offers if offers >= 0 else bits)
-                if any(
-                    fits(group, pool_offers.launchable[position].free) for position in bit_positions_descending(usable)
-                ):
-                    yield domain
+        yield from offered_domains(pool_offers, group, key)
+
+
+def offered_domains(pool_offers: PoolOffers, group: PodGroup, key: str) -> Iterator[str]:
+    """Yield the domains in which this pool has an offer that can hold a pod of the group, some of them repeatedly."""
+    if group.constraints.untolerated(pool_offers.pool.taints) is not None:
+        return
+    for variant in pool_offers.variants:
+        bits = variant.bits[group.index]
+        own = variant.labels.get(key)
+        for domain, offers in ({own: -1} if own is not None else pool_offers.domains(key)).items():
+            usable = bits & (offers if offers >= 0 else bits)
+            if any(fits(group, pool_offers.launchable[position].free) for position in bit_positions_descending(usable)):
+                yield domain
 
 
 def _tied(state: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:

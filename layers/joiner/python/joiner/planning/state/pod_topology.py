@@ -70,6 +70,11 @@ class SpreadRule:
     universe: frozenset[str] | None
     moves: bool
 
+    @property
+    def text(self) -> str:
+        """Return how the reasons of pending pods name the rule."""
+        return f"its spread over {self.spread.topology_key}"
+
     def lowest(self, without: str | None = None) -> int:
         """Return the count of the emptiest domain except ``without``, or 0 while the number of domains is below
         minDomains."""
@@ -167,7 +172,7 @@ class GroupRules:
             domain = labels.get(rule.spread.topology_key)
             more = quota.get(domain or "", 0) if quota is not None and rule is assigned else rule.limit(domain)
             if more <= 0:
-                return 0, f"its spread over {rule.spread.topology_key}"
+                return 0, rule.text
             most = min(most, more)
         return most, ""
 
