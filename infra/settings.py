@@ -16,6 +16,7 @@ from infra.commitment_settings import NO_COMMITMENTS, CommitmentSettings, check_
 from infra.node_class_settings import NodeClassSettings
 from infra.planning_settings import DEFAULT_PLANNING, PlanningSettings, check_planning
 from infra.price_settings import NO_PRICE_FILE, PriceSettings, check_prices
+from infra.region_names import REGION
 from infra.settings_reader import (
     NotEmpty,
     NumberRange,
@@ -231,7 +232,7 @@ class Settings:
     ]
     """Known at synthesis, because keys of IAM conditions contain it. At most 64 characters, because the name of a state
     machine has at most 80."""
-    region: Annotated[str, TextPattern(r"[a-z]{2,4}(-[a-z]+)+-\d", "a region's name, such as eu-west-1")]
+    region: Annotated[str, TextPattern(REGION, "a region's name, such as eu-west-1")]
     account: Annotated[str | None, TextPattern(r"\d{12}", "twelve digits")] = None
     """None: the account of the credentials that deploy."""
     runtime: RuntimeSettings = RuntimeSettings()

@@ -22,6 +22,7 @@ from joiner_cli.manifests import ManifestSet, read_documents, read_manifest_set
 from joiner_cli.missing_spot_prices import close_spot_pools, lacks_spot_prices, report_missing_prices
 from joiner_cli.region_problems import find_region_problems
 from joiner_cli.settings_limits import SettingsLimits
+from joiner_cli.unknown_names import find_unknown_names
 
 SLOW_IMPORTS: Final = (
     "highspy",
@@ -109,7 +110,8 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
         nodes=manifest_set.lists.get("nodes", ()),
         classes=manifests,
     )
-    problems = (*manifest_set.snapshot.problems, *class_problems(classes.values()), *foreign)
+    unknown = find_unknown_names(manifest_set.pending, manifest_set.snapshot, found.catalogue)
+    problems = (*manifest_set.snapshot.problems, *class_problems(classes.values()), *foreign, *unknown)
     snapshot = replace(manifest_set.snapshot, problems=problems)
     without_spot = lacks_spot_prices(found.catalogue)
     if without_spot:

@@ -1,7 +1,7 @@
 """The commands `joiner plan`, `joiner catalogue` and `joiner explain`, which need neither AWS nor a cluster."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +24,9 @@ from joiner_cli.settings_limits import read_limits
 
 MAX_REPORTED_PROBLEMS: Final = 50
 """More problems than this usually repeat one mistake."""
+
+SEVERITIES: Final[Mapping[str, str]] = {"error": "", "warning": "warning: ", "info": "note: "}
+"""How lines on stderr begin, in the order of the lines."""
 
 
 class PlanFormat(StrEnum):
@@ -187,10 +190,10 @@ def _render(found: ManifestPlan, output: PlanFormat) -> str:
 
 def _print_commentary(found: ManifestPlan) -> None:
     """Print problems, the catalogue's source, and durations on stderr."""
-    problems = sorted(found.plan.problems, key=lambda one: one.severity != "error")
+    problems = sorted(found.plan.problems, key=lambda one: [*SEVERITIES].index(one.severity))
     shown = problems[:MAX_REPORTED_PROBLEMS]
     for one, line in zip(shown, problem_lines(shown, found.manifests.where), strict=True):
-        _print_to_stderr(f"joiner: {'' if one.severity == 'error' else 'note: '}{line}")
+        _print_to_stderr(f"joiner: {SEVERITIES[one.severity]}{line}")
     if len(problems) > MAX_REPORTED_PROBLEMS:
         _print_to_stderr(f"joiner: and {len(problems) - MAX_REPORTED_PROBLEMS} more")
     if found.errors:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import boto3
 import pytest
 
 from infra.commitment_settings import CommitmentSettings, ReservedInstanceSettings, SavingsPlanSettings
@@ -112,6 +113,14 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         (
             "cluster: prod\nregion: Ireland",
             "region is 'Ireland': write a region's name, such as eu-west-1",
+        ),
+        (
+            "cluster: prod\nregion: eu-wset-1",
+            "region is 'eu-wset-1': write a region's name, such as eu-west-1",
+        ),
+        (
+            "cluster: prod\nregion: ue-west-1",
+            "region is 'ue-west-1': write a region's name, such as eu-west-1",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nceiling: {nodes: 3}",
@@ -333,3 +342,13 @@ def test_a_batch_that_would_be_idle_for_longer_than_it_may_last_stops_the_synthe
 
     limit = "no batch is longer than batching.longestSeconds, 10: write at most that"
     assert f"batching.idleSeconds is 20: {limit}" in str(refusal.value)
+
+
+@pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b", "aws-eusc"])
+def test_every_region_of_aws_is_accepted(partition: str, tmp_path: Path) -> None:
+    regions = boto3.session.Session().get_available_regions("ec2", partition)
+
+    for region in [*regions, "nz-north-1"]:
+        path = tmp_path / "prod.yaml"
+        path.write_text(f"cluster: prod\nregion: {region}\n")
+        assert load_settings(path).region == region

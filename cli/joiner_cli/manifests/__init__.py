@@ -6,11 +6,13 @@ openapi_schemas      types, unknown fields and ranges: what the API server's dec
 validation           what the API server's validation refuses beyond that, where a plan depends on it
 admission_defaults   what admission plugins fill in: limit ranges, tolerations, the default storage class
 readiness            warnings about pools and node classes whose status is not ready
+written_values       what stands in the file in place of a value that YAML changes, for messages
 workload_replicas    Deployments, StatefulSets and Jobs -> their missing pods
 manifest_set         the snapshot of all valid objects, and the problems of the others
 """
 
 from joiner_cli.manifests.manifest_documents import ManifestDocument, UnreadableInput, read_documents
 from joiner_cli.manifests.manifest_set import ManifestSet, read_manifest_set
+from joiner_cli.manifests.workload_replicas import PendingSpec
 
-__all__ = ["ManifestDocument", "ManifestSet", "UnreadableInput", "read_documents", "read_manifest_set"]
+__all__ = ["ManifestDocument", "ManifestSet", "PendingSpec", "UnreadableInput", "read_documents", "read_manifest_set"]

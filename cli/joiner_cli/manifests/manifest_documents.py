@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,10 +26,12 @@ MAX_BYTES: Final = 2 * 2**30
 
 
 class UnreadableInput(Exception):
-    """An input that cannot be read: ``where`` it is, what is wrong, and the remedy. ``source`` is its file."""
+    """An input that cannot be read: ``where`` it is, what is wrong, and the remedy. ``source`` is its file, and
+    ``text`` the part that cannot be read, if it is a text."""
 
-    def __init__(self, where: str, problem: str, remedy: str, source: str = "") -> None:
+    def __init__(self, where: str, problem: str, remedy: str, source: str = "", text: str = "") -> None:
         self.where, self.problem, self.remedy, self.source = where, problem, remedy, source or where
+        self.text = text
         super().__init__(f"{where}: {problem}: {remedy}")
 
 
@@ -42,10 +44,14 @@ class EmptyInput(UnreadableInput):
 
 @dataclass(frozen=True, slots=True)
 class ManifestDocument:
-    """One manifest; ``where`` is its file and, if the file has several documents, its number."""
+    """One manifest; ``where`` is its file and, if the file has several documents, its number. ``text`` is that of the
+    file, ``number`` counts its documents from 1, and ``item`` is the path of the manifest in a List."""
 
     where: str
     manifest: Any
+    text: str = field(default="", repr=False)
+    number: int = 1
+    item: str = ""
 
 
 def read_documents(paths: Iterable[str]) -> Iterator[ManifestDocument | UnreadableInput]:
@@ -81,7 +87,9 @@ def read_text(text: str, source: str) -> Iterator[ManifestDocument | UnreadableI
         if isinstance(one, UnreadableInput):
             yield one
         elif one is not None:
-            yield from _expand_list(f"{source}, document {number}" if len(found) > 1 else source, one, source)
+            where = f"{source}, document {number}" if len(found) > 1 else source
+            for each in _expand_list(where, one, source):
+                yield replace(each, text=text, number=number) if isinstance(each, ManifestDocument) else each
     if all(one is None for one in found):
         yield EmptyInput(source)
 
@@ -139,7 +147,7 @@ def _unreadable(error: NotYaml, source: str) -> UnreadableInput:
     mistake = error.mistake
     where = f"{source}, line {mistake.line}" if mistake.line else source
     template = "it looks like a template: render it first, with `helm template` or the like"
-    return UnreadableInput(where, str(error), template if error.templated else mistake.remedy, source)
+    return UnreadableInput(where, str(error), template if error.templated else mistake.remedy, source, error.text)
 
 
 def _parse_json_stream(text: str) -> list[Any] | None:
@@ -179,4 +187,4 @@ def _expand_list(where: str, manifest: Any, source: str) -> Iterator[ManifestDoc
                 f"{where}, item {number}", "it is a list inside a list", "put its items into the outer list", source
             )
             continue
-        yield ManifestDocument(f"{where}, item {number}", inner)
+        yield ManifestDocument(f"{where}, item {number}", inner, item=f"items[{number - 1}].")

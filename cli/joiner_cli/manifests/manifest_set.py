@@ -36,7 +36,14 @@ from joiner_cli.manifests.validation.manifest_validation import (
     check_manifest,
     is_absent_class,
 )
-from joiner_cli.manifests.workload_replicas import UNSCHEDULABLE, Replicas, desired_replicas, missing_replicas
+from joiner_cli.manifests.workload_replicas import (
+    UNSCHEDULABLE,
+    PendingSpec,
+    Replicas,
+    desired_replicas,
+    missing_replicas,
+)
+from joiner_cli.manifests.written_values import quote_as_written
 
 Manifest = Mapping[str, Any]
 
@@ -52,6 +59,7 @@ class ManifestSet:
     workload. ``where`` maps an object to its document; ``passed_over`` counts objects of kinds that plans ignore;
     ``unreadable`` maps each place that could not be read to its file. ``unready_classes`` are node classes whose status
     says that they are not ready, each with the reason. ``counts`` are the numbers of valid objects by kind.
+    ``pending`` are the specs of pods without a node, those of a workload once.
     """
 
     snapshot: Snapshot
@@ -63,6 +71,7 @@ class ManifestSet:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     unready_classes: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    pending: tuple[PendingSpec, ...] = ()
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
@@ -100,10 +109,12 @@ class _ManifestReader:
         self.contradicted: set[str] = set()
         self.passed_over: Counter[str] = Counter()
         self.unreadable: dict[str, str] = {}
+        self.unread_texts: list[str] = []
         self.empty: list[EmptyInput] = []
 
     def miss(self, unreadable: UnreadableInput) -> None:
         self.unreadable[unreadable.where] = unreadable.source
+        self.unread_texts.append(unreadable.text)
         self.problems.append(InvalidManifest(unreadable.where, "", "", f"{unreadable.problem}: {unreadable.remedy}"))
 
     def take(self, document: ManifestDocument) -> None:
@@ -126,7 +137,7 @@ class _ManifestReader:
             check_independent_fields(kind, manifest, notes, namespaced=namespaced, doubts=doubts)
         elif not notes.errors:
             check_manifest(kind, manifest, notes, namespaced=namespaced)
-        self.problems.extend(notes.problems)
+        self.problems.extend(quote_as_written(one, document) for one in notes.problems)
         self.where.setdefault(subject, document.where)
         if notes.errors:
             return
@@ -216,6 +227,14 @@ class _ManifestReader:
             self.unreadable,
             readiness.classes,
             self._counts(),
+            (
+                *(PendingSpec(one.workload, "spec.template.spec", one.pod["spec"]) for one in made),
+                *(
+                    PendingSpec(_subject(one, "Pod", "", namespaced=True), "spec", one["spec"])
+                    for one in pods
+                    if not one["spec"].get("nodeName")
+                ),
+            ),
         )
 
     def _counts(self) -> dict[str, int]:
@@ -269,10 +288,12 @@ class _ManifestReader:
         broken, claims = self._broken(), [pool for pool in snapshot.pools if pool.claim]
         absent = [one for one in snapshot.problems if is_absent_class(one)]
         absent.extend(find_missing_classes(claims, snapshot.classes, snapshot.problems))
-        self.problems.extend(_assume_class(one, snapshot.classes, broken) for one in absent)
+        absences = [_assume_class(one, snapshot.classes, broken, self.unread_texts) for one in absent]
+        self.problems.extend(absences)
         classes, defaults = ClassAdmission(lists), DefaultSpreads(self.default_spreads, lists)
         pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes, defaults))]
         closed = readiness.closed_pools(snapshot.pools, [one.key for one in snapshot.classes])
+        closed |= {one.object: f"its class {one.value} is not known: {one.remedy}" for one in absences if _closes(one)}
         return replace(
             snapshot,
             pods=tuple(pods),
@@ -303,17 +324,29 @@ def _not_an_object(document: object) -> str:
 ABSENT_CLASS: Final = "there is no such class among the manifests"
 BROKEN_CLASS: Final = "this class is invalid; the plan has no nodes of it"
 ASSUMED_CLASS: Final = "AL2023 with its defaults is assumed, in every zone"
+UNREAD_CLASS: Final = "a document that cannot be read seems to define this class; the plan has no nodes of it"
 
 
-def _assume_class(absent: InvalidManifest, classes: Iterable[NodeClass], broken: Collection[str]) -> InvalidManifest:
-    """Return the problem of a missing node class: a note, or a warning if the class is invalid or its name is similar
-    to another.
+def _assume_class(
+    absent: InvalidManifest, classes: Iterable[NodeClass], broken: Collection[str], unread: Iterable[str]
+) -> InvalidManifest:
+    """Return the problem of a missing node class: a note that defaults are assumed; an error if its name is similar to
+    that of another class; a warning if the class is invalid, or one of the ``unread`` texts seems to define it.
     """
     if absent.value in broken:
         return replace(absent, severity="warning", remedy=BROKEN_CLASS)
     kind, _, name = absent.value.partition("/")
     near = suggest_nearest(name, [one.name for one in classes if one.kind == kind])
-    return replace(absent, severity="warning" if near else "info", remedy=f"{ABSENT_CLASS}; {ASSUMED_CLASS}{near}")
+    if near:
+        return replace(absent, severity="error", remedy=f"{ABSENT_CLASS}{near}")
+    if any(kind in text and name in text for text in unread):
+        return replace(absent, severity="warning", remedy=UNREAD_CLASS)
+    return replace(absent, severity="info", remedy=f"{ABSENT_CLASS}; {ASSUMED_CLASS}")
+
+
+def _closes(absent: InvalidManifest) -> bool:
+    """Return whether the plan has no nodes of the pool with this missing class."""
+    return absent.severity == "error" or absent.remedy == UNREAD_CLASS
 
 
 def _mark_pending(pod: Manifest) -> Manifest:

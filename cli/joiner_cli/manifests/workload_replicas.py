@@ -65,6 +65,15 @@ class Replicas:
                 }
 
 
+@dataclass(frozen=True, slots=True)
+class PendingSpec:
+    """The spec of pods without a node: ``path`` is its place in the object ``subject``."""
+
+    subject: str
+    path: str
+    spec: Manifest
+
+
 def _with_volume_claims(spec: Manifest, name: str, claims: Mapping[str, Manifest]) -> Manifest:
     if not claims:
         return spec

@@ -39,9 +39,11 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class NotYaml(ValueError):
-    """The text is not valid YAML: the ``mistake``, with its line and the remedy; ``templated`` texts have {{ }}."""
+    """The text is not valid YAML: the ``mistake``, with its line and the remedy; ``templated`` texts have {{ }}.
+    ``text`` is that of the document."""
 
     templated = False
+    text = ""
 
     def __init__(self, mistake: YamlMistake) -> None:
         super().__init__(mistake.message)
@@ -99,8 +101,13 @@ def _float(loader: Any, node: Any) -> float:
     return found
 
 
+def read_boolean(word: str) -> str:
+    """Return ``true`` or ``false`` for one of YAML's words for it."""
+    return "true" if word.lower() in ("y", "yes", "true", "on") else "false"
+
+
 def _boolean(loader: Any, node: Any) -> bool:
-    return loader.construct_scalar(node).lower() in ("y", "yes", "true", "on")
+    return read_boolean(loader.construct_scalar(node)) == "true"
 
 
 def _refuse(_: Any, node: Any) -> Any:
@@ -150,6 +157,17 @@ def read_yaml(text: str) -> list[Any]:
         return [one for before, part in parts for one in _parse_part(part, before, several=len(parts) > 1)]
 
 
+def compose_documents(text: str) -> list[Any]:
+    """Return the YAML nodes of each document, None for one that is empty or invalid."""
+    found: list[Any] = []
+    for _, part in divide_documents(text):
+        try:
+            found.extend(yaml.compose_all(part, Loader=_Loader))
+        except (yaml.YAMLError, RecursionError, ValueError):
+            found.append(None)
+    return found
+
+
 def divide_documents(text: str) -> Iterator[tuple[int, str]]:
     """Yield each document of a text with the number of lines before it.
 
@@ -177,6 +195,7 @@ def _parse_part(text: str, before: int, *, several: bool) -> Iterator[Any]:
         if several and not error.mistake.line:  # of a document without a line, the first one
             error.mistake = replace(error.mistake, line=before + 1)
         error.templated = "{{" in text and "}}" in text
+        error.text = text
         yield error
 
 

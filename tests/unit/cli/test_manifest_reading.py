@@ -259,12 +259,15 @@ def test_more_pods_than_a_cluster_can_have_are_refused() -> None:
     ]
 
 
-def test_a_missing_class_with_a_similar_name_is_a_warning() -> None:
+def test_a_missing_class_with_a_similar_name_closes_the_pool() -> None:
     similar = {**node_class({}), "metadata": {"name": "defalt"}}
 
-    assert [(one.severity, one.remedy.partition("; ")[2]) for one in read_objects(pool(), similar).problems] == [
-        ("warning", 'AL2023 with its defaults is assumed, in every zone; did you mean "defalt"?')
+    found = read_objects(pool(), similar)
+
+    assert [(one.severity, one.object, one.remedy) for one in found.problems] == [
+        ("error", "NodePool/default", 'there is no such class among the manifests; did you mean "defalt"?')
     ]
+    assert list(found.snapshot.closed_pools) == ["NodePool/default"]
     assert [one.severity for one in read_objects(pool()).problems] == ["info"]
 
 

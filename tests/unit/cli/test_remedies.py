@@ -245,7 +245,10 @@ def test_a_pool_with_a_taint_is_no_remedy_because_a_node_of_another_pool_has_roo
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "web"}},
     }
-    tolerating = {"tolerations": [{"key": "team", "operator": "Exists"}], "nodeSelector": {"team": "red"}}
+    tolerating: dict[str, Any] = {
+        "tolerations": [{"key": "team", "operator": "Exists"}],
+        "nodeSelector": {"team": "red"},
+    }
     workloads = [deployment("web", 3, topologySpreadConstraints=[spread]), deployment("batch", 20, **tolerating)]
     red = pool("red", requirements=[only(zone, "us-east-1c"), only("team", "red")], node={"taints": [TAINT]})
     manifests = [pool(requirements=[only(zone, "us-east-1a")]), red, *workloads]

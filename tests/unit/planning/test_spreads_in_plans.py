@@ -3,6 +3,7 @@
 The independent checker verifies every plan.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -97,7 +98,7 @@ def test_a_soft_spread_keeps_no_pod_pending() -> None:
     assert by_zone(lists) == {"a": 3, "b": 0, "c": 0}
 
 
-def zones(name: str, *values: str, **more: Any) -> dict[str, Any]:
+def zones(name: str, *values: str, **more: Any) -> Mapping[str, Any]:
     """Return a pool with nodes in these zones only."""
     return node_pool(name, requirements=[{"key": ZONE, "operator": "In", "values": list(values)}], **more)
 
@@ -140,8 +141,8 @@ def test_if_only_such_a_zone_is_left_the_larger_part_is_placed_first_and_the_rea
             "batch": [
                 "batch: a node in us-test-1c would count for the topology spread of default/web-0, which can have none "
                 "there and gets its node first; the next plan tries again",
-                "web: incompatible requirements: the pod wants karpenter.sh/nodepool In [batch], and no node of this pool has "
-                "that",
+                "web: incompatible requirements: the pod wants karpenter.sh/nodepool In [batch], and no node of this "
+                "pool has that",
             ],
             "web": [
                 "batch: did not tolerate taint dedicated=batch:NoSchedule",

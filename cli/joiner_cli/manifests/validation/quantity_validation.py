@@ -41,6 +41,9 @@ def check_amounts(amounts: Mapping[str, Any], notes: ManifestProblems, path: str
             notes.note(where, quantity, "give a quantity of at least zero")
         elif (is_extended_resource(name) or name == "pods") and not _whole(quantity):
             notes.note(where, quantity, "pods and devices are whole numbers")
+        elif name in ("memory", "ephemeral-storage") and str(quantity).endswith("m"):
+            meant = f"{str(quantity)[:-1]}Mi"
+            notes.note(where, quantity, f"m means thousandths of a byte; did you mean {meant}?", "warning")
 
 
 def check_requirements(resources: Mapping[str, Any], notes: ManifestProblems, path: str) -> None:

@@ -12,10 +12,12 @@ from joiner.catalogue.instance_types import Catalogue, InstanceType, Interfaces,
 from joiner.catalogue.published_prices import PublishedPrices, load_published_prices
 from joiner.catalogue.unknown_values import (
     close_unsatisfiable_pools,
+    explain_unknown_values,
     find_unknown_limits,
     find_unknown_values,
     find_unsatisfiable_requirements,
     suggest_instance_types,
+    suggest_resources,
 )
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "close_unsatisfiable_pools",
     "compute_allocatable",
     "compute_capacity",
+    "explain_unknown_values",
     "family_labels",
     "find_unknown_limits",
     "find_unknown_values",
@@ -37,5 +40,6 @@ __all__ = [
     "load_network_facts",
     "load_published_prices",
     "suggest_instance_types",
+    "suggest_resources",
     "supports_nodes",
 ]

@@ -112,9 +112,29 @@ resource; did you mean nvidia.com/gpu?
 
 def _meant(name: str, known: Collection[str]) -> str:
     """Return the resources that a name may stand for, as a question; devices are often named without their domain."""
-    devices = [one for one in sorted(known) if one.rpartition("/")[2] == name.lower()]
-    near = devices[:NEAR] or _alike(name.lower(), known)[:1]
+    near = suggest_resources(name, known)
     return f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join(sorted(LIMITED))} and devices"
+
+
+def suggest_resources(name: str, known: Collection[str]) -> list[str]:
+    """Return the resources that a name may stand for; devices are often named without their domain.
+
+    >>> suggest_resources("gpu", ["cpu", "nvidia.com/gpu"]), suggest_resources("nvidia.com/gpus", ["nvidia.com/gpu"])
+    (['nvidia.com/gpu'], ['nvidia.com/gpu'])
+    """
+    devices = [one for one in sorted(known) if one.rpartition("/")[2] == name.lower()]
+    return devices[:NEAR] or _alike(name.lower(), known)[:1]
+
+
+def explain_unknown_values(key: str, values: Iterable[str], catalogue: Catalogue) -> str:
+    """Return what the catalogue has instead of these values of a label; empty if it has one of them, or no value of
+    the label.
+    """
+    unknown = list(values)
+    if key in OF_NODES:
+        return ""
+    known = frozenset(_values(key, catalogue))
+    return _remedy(key, unknown, known) if known and known.isdisjoint(unknown) else ""
 
 
 def find_unsatisfiable_requirements(pool: NodePool, catalogue: Catalogue) -> InvalidManifest | None:
@@ -208,6 +228,10 @@ def _remedy(key: str, unknown: list[str], known: frozenset[str]) -> str:
     spelt = [value for value in unknown[:MOST_SHOWN] if not value.isdecimal()]
     alike = suggest_instance_types if key == names.INSTANCE_TYPE else _alike
     near = {one: None for value in spelt for one in alike(value, known)}
+    if key == names.ZONE:  # one letter is as near as another
+        near = {one: None for one in near if one[-1] in {value.lower()[-1:] for value in spelt}}
+        regions = {names.region_of(value) for value in unknown}
+        known = frozenset(one for one in known if names.region_of(one) in regions) or known
     if near:
         return f"{message}; did you mean {' or '.join(list(near)[:MOST_SHOWN])}?"
     few = sorted(known, key=lambda one: (len(one), one))

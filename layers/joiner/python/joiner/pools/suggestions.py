@@ -4,8 +4,9 @@ import difflib
 from collections.abc import Sequence
 
 
-def suggest_nearest(name: str, known: Sequence[str]) -> str:
-    """Return ``; did you mean "x"?`` if one of the known names is near; an empty text otherwise.
+def suggest_nearest(name: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
+    """Return ``; did you mean "x"?`` if one of the known names is near; an empty text otherwise. ``cutoff`` is the
+    least similarity, from 0 to 1 for equal names.
 
     >>> suggest_nearest("limitz", ["limits", "weight"])
     '; did you mean "limits"?'
@@ -13,7 +14,7 @@ def suggest_nearest(name: str, known: Sequence[str]) -> str:
     '; did you mean "cpu"?'
     """
     lower = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.strip().lower(), lower, n=1)
+    near = difflib.get_close_matches(name.strip().lower(), lower, n=1, cutoff=cutoff)
     return f'; did you mean "{lower[near[0]]}"?' if near else ""
 
 

@@ -1,0 +1,140 @@
+"""Names in pods that no node has are reported with what was probably meant."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.command_runs import deployment, joiner, node_class, pod, pool, write
+
+ZONE, REQUIRED = "topology.kubernetes.io/zone", "requiredDuringSchedulingIgnoredDuringExecution"
+
+UPPER_CASE = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["us-east-1A"]}]}
+
+
+def warnings(folder: Path, catalogue: Path, **spec: Any) -> list[str]:
+    """Return the warnings about a pod with this spec, without the name of its file."""
+    team = pool(requirements=[{"key": "team", "operator": "Exists"}])
+    answer = joiner("plan", "-f", write(folder, team, pod("a", **spec)), "--catalogue", catalogue)
+    lines = (line for line in answer.err.splitlines() if line.startswith("joiner: warning: "))
+    return [line.partition("Pod/default/a: ")[2] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("spec", "warning"),
+    [
+        (
+            {"nodeSelector": {f"{ZONE}s": "us-east-1a"}},
+            f'spec.nodeSelector[{ZONE}s] is us-east-1a: no node of the plan has this label; did you mean "{ZONE}"?',
+        ),
+        (
+            {"nodeSelector": {"teem": "red"}},
+            'spec.nodeSelector[teem] is red: no node of the plan has this label; did you mean "team"?',
+        ),
+        (
+            {"nodeSelector": {ZONE: "us-east-1z"}},
+            f"spec.nodeSelector[{ZONE}] is us-east-1z: the catalogue has no such zone; "
+            "there are us-east-1a, us-east-1b, us-east-1c, us-east-1d, us-east-1f",
+        ),
+        (
+            {"nodeSelector": {"failure-domain.beta.kubernetes.io/zone": "us-esat-1a"}},
+            "spec.nodeSelector[failure-domain.beta.kubernetes.io/zone] is us-esat-1a: the catalogue has no such zone; "
+            "did you mean us-east-1a?",
+        ),
+        (
+            {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [UPPER_CASE]}}}},
+            f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0][{ZONE}] is us-east-1A: "
+            "the catalogue has no such zone; did you mean us-east-1a?",
+        ),
+        (
+            {
+                "affinity": {
+                    "podAntiAffinity": {REQUIRED: [{"topologyKey": "kubernetes.io/hostnme", "labelSelector": {}}]}
+                }
+            },
+            f"spec.affinity.podAntiAffinity.{REQUIRED}[0].topologyKey is kubernetes.io/hostnme: no node of the plan "
+            'has this label, so that there are no domains; did you mean "kubernetes.io/hostname"?',
+        ),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+                ]
+            },
+            "spec.topologySpreadConstraints[0].topologyKey is rack: no node of the plan has this label, so that there "
+            "are no domains",
+        ),
+    ],
+)
+def test_a_label_that_no_node_has_is_reported(
+    spec: dict[str, Any], warning: str, tmp_path: Path, catalogue: Path
+) -> None:
+    assert warnings(tmp_path, catalogue, **spec) == [warning]
+
+
+@pytest.mark.parametrize("key", [ZONE, "failure-domain.beta.kubernetes.io/zone"])
+def test_labels_that_nodes_have_are_not_reported(key: str, tmp_path: Path, catalogue: Path) -> None:
+    spread = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+
+    assert warnings(tmp_path, catalogue, nodeSelector={key: "us-east-1a"}, topologySpreadConstraints=[spread]) == []
+
+
+def test_a_misspelt_resource_of_a_workload_is_reported_once(tmp_path: Path, catalogue: Path) -> None:
+    web = deployment("web", 3)
+    web["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/gpus": "1", "memory": "1Gi"}
+    answer = joiner("plan", "-f", write(tmp_path, pool(), web), "--catalogue", catalogue)
+
+    assert answer.err.count("did you mean nvidia.com/gpu?") == 1
+    assert (
+        "Deployment/shop/web: spec.template.spec.containers[0].resources.limits[nvidia.com/gpus] is 1: no instance "
+        "type of the catalogue has this resource; did you mean nvidia.com/gpu?"
+    ) in answer.err
+
+
+def test_memory_in_thousandths_of_a_byte_is_reported(tmp_path: Path, catalogue: Path) -> None:
+    assert warnings(tmp_path, catalogue, memory="512m") == [
+        "spec.containers[0].resources.requests[memory] is 512m: m means thousandths of a byte; did you mean 512Mi?"
+    ]
+
+
+def test_a_pool_with_a_misspelt_class_has_no_nodes_and_the_others_are_planned(tmp_path: Path, catalogue: Path) -> None:
+    wrong = pool("wrong")
+    wrong["spec"]["template"]["spec"]["nodeClassRef"]["name"] = "defualt"
+    wrong["spec"]["weight"] = 50
+    answer = joiner("plan", "-f", write(tmp_path, wrong, pool(), node_class({}), pod("a")), "--catalogue", catalogue)
+
+    assert answer.exit_code == 1
+    assert (
+        "NodePool/wrong: spec.template.spec.nodeClassRef is EC2NodeClass/defualt: there is no such class among the "
+        'manifests; did you mean "default"?'
+    ) in answer.err
+    assert "1 new node for 1 pod." in answer.out
+    assert "wrong" not in answer.out
+
+
+def test_a_pool_whose_class_is_in_an_unreadable_document_has_no_nodes(tmp_path: Path, catalogue: Path) -> None:
+    broken = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: default\n"
+    answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a"), broken), "--catalogue", catalogue)
+
+    assert answer.exit_code == 1
+    assert (
+        "joiner: warning: " in answer.err
+        and "a document that cannot be read seems to define this class; the plan has no nodes of it" in answer.err
+    )
+    assert "1 pod pending." in answer.out
+
+
+def test_an_unreadable_document_of_another_kind_closes_no_pool(tmp_path: Path, catalogue: Path) -> None:
+    broken = "apiVersion: v1\nkind: Pod\nmetadata: {name: default\n"
+    answer = joiner("plan", "-f", write(tmp_path, pool(), pod("a"), broken), "--catalogue", catalogue)
+
+    assert answer.exit_code == 1
+    assert "1 new node for 1 pod." in answer.out
+
+
+@pytest.mark.parametrize("word", ["n", "off", "yes", "1_000", "1.10"])
+def test_a_value_is_quoted_as_it_is_written(word: str, tmp_path: Path, catalogue: Path) -> None:
+    listed = f"apiVersion: v1\nkind: List\nitems:\n- {{apiVersion: v1, kind: Pod, metadata: {{name: {word}}}}}\n"
+    answer = joiner("plan", "-f", write(tmp_path, pool(), listed), "--catalogue", catalogue)
+
+    assert f'metadata.name is {word}: put it in quotes: "{word}"; without quotes, it means ' in answer.err
