@@ -8,11 +8,12 @@ from joiner.catalogue import Catalogue, InstanceType, compute_allocatable, compu
 from joiner.catalogue.class_compatibility import find_class_conflict, find_incompatibility
 from joiner.catalogue.instance_features import EFA, InstanceFeatures
 from joiner.cluster import Requirements
-from joiner.pools import NodeClass, NodeClassRef, NodePool
+from joiner.pools import ImageTerm, NodeClass, NodeClassRef, NodePool
 from joiner.pools.node_class import ConnectionTracking, NetworkInterface
 from joiner_cli.catalogue_files import packaged_catalogue
 
 PRIMARY = NetworkInterface(0, 0)
+GRAVITON_1 = "amiFamily: images of AL2023 do not boot on a1.large, they need Graviton2 or newer"
 HPC = NodeClass("hpc", network_interfaces=(PRIMARY, NetworkInterface(0, 1, "efa-only"), NetworkInterface(1, 1)))
 
 
@@ -61,6 +62,17 @@ def types() -> Mapping[str, InstanceType]:
             NodeClass("efa", network_interfaces=(PRIMARY, NetworkInterface(0, 1, "efa-only"))),
             "networkInterfaces: p6-b300.48xlarge has 16 EFA interfaces from its card 1 on",
         ),
+        ("a1.large", NodeClass("default"), GRAVITON_1),
+        ("a1.large", NodeClass("default", ami_family="AL2023"), GRAVITON_1),
+        (
+            "a1.large",
+            NodeClass("own", ami_family="Custom", image_terms=(ImageTerm(alias="al2023@latest"),)),
+            GRAVITON_1,
+        ),
+        ("a1.large", NodeClass("own", ami_family="Custom", image_terms=(ImageTerm(id="ami-1"),)), ""),
+        ("a1.large", NodeClass("own", "AWSNodeTemplate", launch_template="mine"), ""),
+        ("a1.large", NodeClass("default", ami_family="Bottlerocket"), ""),
+        ("m6g.large", NodeClass("default"), ""),
     ],
 )
 def test_a_type_lacks_what_the_class_sets(

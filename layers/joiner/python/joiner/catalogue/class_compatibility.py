@@ -1,8 +1,9 @@
-"""Whether nodes of an instance type can have what their node class sets: interfaces, timeouts, virtual machines.
+"""Whether nodes of an instance type can have what their node class sets: image, interfaces, timeouts, virtual machines.
 
 EC2 refuses the launch of a type that lacks it, so such a type is not offered to the pools of the class. Source: EC2
 user guide, "Multiple network interfaces", "Idle connection tracking timeout", "Prefix delegation" and "Nested
-virtualization"; Amazon EKS user guide, "Learn about IPv6 addresses to clusters, Pods, and services" (Nitro only).
+virtualization"; Amazon EKS user guide, "Learn about IPv6 addresses to clusters, Pods, and services" (Nitro only);
+Amazon Linux 2023 user guide, "System requirements" (no first generation of Graviton).
 """
 
 from collections import Counter
@@ -14,6 +15,8 @@ from joiner.pools.node_class import EFA_ONLY
 
 XEN = "xen"
 HYPERVISOR = f"{names.INSTANCE_PREFIX}hypervisor"
+FIRST_GRAVITON = "a1."
+"""The beginning of the names of all types with Graviton 1."""
 
 
 def find_incompatibility(known: InstanceType, node_class: NodeClass | None, strategy: str = "") -> str:
@@ -27,8 +30,9 @@ def find_incompatibility(known: InstanceType, node_class: NodeClass | None, stra
     """
     if strategy == "cluster" and not known.features.cluster_groups:
         return f"placementGroupSelector: {known.name} cannot be in a cluster placement group"
-    if node_class is None or not node_class.limits_types:
-        return ""
+    of_image = _image_problem(known, node_class)
+    if of_image or node_class is None or not node_class.limits_types:
+        return of_image
     if node_class.nested_virtualization == "enabled" and not known.features.nested_virtualization:
         return f"cpuOptions.nestedVirtualization: {known.name} cannot run virtual machines"
     if node_class.connection_tracking and known.labels.get(HYPERVISOR) == XEN:
@@ -63,6 +67,16 @@ def find_class_conflict(
         "change the class, or the requirements of the pool"
     )
     return InvalidManifest(pool.key, "spec.template.spec.nodeClassRef", node_class.key, remedy, "warning")
+
+
+def _image_problem(known: InstanceType, node_class: NodeClass | None) -> str:
+    """Return why the images of a class do not boot on this type: those of AL2023, by family or by alias."""
+    if node_class is None or not known.name.startswith(FIRST_GRAVITON):
+        return ""
+    of_family = node_class.ami_family in (None, "AL2023") and not node_class.launch_template
+    if of_family or any(term.alias.startswith("al2023@") for term in node_class.image_terms):
+        return f"amiFamily: images of AL2023 do not boot on {known.name}, they need Graviton2 or newer"
+    return ""
 
 
 def _prefix_problem(known: InstanceType, count: int) -> str:
