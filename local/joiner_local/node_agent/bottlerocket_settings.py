@@ -54,6 +54,8 @@ KUBELET: Final[dict[str, tuple[str, type]]] = {
     "image-gc-low-threshold-percent": ("imageGCLowThresholdPercent", str),
     "cpu-cfs-quota-enforced": ("cpuCFSQuota", bool),
 }
+TEXTS: Final = frozenset({*(name for name, (_, kind) in KUBELET.items() if kind is dict), "node-labels"})
+"""Tables whose values are texts."""
 REQUIRED: Final = ("api-server", "cluster-certificate", "cluster-name")
 OTHERS: Final[dict[str, Any]] = {
     "allowed-unsafe-sysctls": list,
@@ -117,6 +119,8 @@ def read_bottlerocket_settings(user_data: bytes) -> BootSettings:
             raise Unbootable(f"Bottlerocket knows no settings.kubernetes.{name}")
         if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is int):
             raise Unbootable(f"settings.kubernetes.{name} is no {_words(wanted)}")
+        if name in TEXTS and not all(isinstance(each, str) for each in value.values()):
+            raise Unbootable(f"settings.kubernetes.{name} has a value that is no text")
     for name in REQUIRED:
         if not kubernetes.get(name):
             raise Unbootable(f"settings.kubernetes.{name} is missing")

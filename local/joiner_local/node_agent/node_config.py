@@ -22,6 +22,8 @@ from joiner_local.node_agent.user_data_parts import NODE_CONFIG, read_parts
 
 API_VERSION: Final = "node.eks.aws/v1alpha1"
 KUBELET_KEYS: Final = frozenset({"config", "flags", "maxPodsExpression"})
+TEXTS: Final = ("evictionHard", "evictionSoft", "evictionSoftGracePeriod", "kubeReserved", "systemReserved")
+"""Fields of a KubeletConfiguration that are maps of texts."""
 
 
 def read_node_config(user_data: bytes) -> BootSettings:
@@ -40,6 +42,10 @@ def read_node_config(user_data: bytes) -> BootSettings:
     if unknown := kubelet.keys() - KUBELET_KEYS:
         raise Unbootable(f"spec.kubelet.{min(unknown)} is no field of a NodeConfig")
     config = _mapping(kubelet.get("config") or {}, "spec.kubelet.config")
+    for name in TEXTS:
+        for key, value in _mapping(config.get(name) or {}, f"spec.kubelet.config.{name}").items():
+            if not isinstance(value, str):
+                raise Unbootable(f"the kubelet cannot decode spec.kubelet.config.{name}.{key}: it is no text")
     flags = kubelet.get("flags") or []
     if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
         raise Unbootable("spec.kubelet.flags is not a list of strings")

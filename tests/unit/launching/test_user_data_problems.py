@@ -26,6 +26,20 @@ MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n{
     [
         ("Bottlerocket", "#!/bin/sh\nreboot", "InvalidUserData", "reads TOML, and this is none"),
         ("Bottlerocket", "settings = 1", "InvalidUserData", "settings must be a table"),
+        ("Bottlerocket", "[settings]\nautoscaling = true", "InvalidUserData", "settings.autoscaling must be a table"),
+        ("Bottlerocket", "[settings]\nbootstrap-commands = 1", "InvalidUserData", "commands must be a table"),
+        (
+            "Bottlerocket",
+            "[settings.kubernetes.node-labels]\na = 1",
+            "InvalidUserData",
+            "settings.kubernetes.node-labels.a must be a text: put its value in quotes",
+        ),
+        (
+            "Bottlerocket",
+            "[settings.kubernetes.kube-reserved]\npid = 9",
+            "InvalidUserData",
+            "kube-reserved.pid must be",
+        ),
         ("Bottlerocket", "[other]", "InvalidUserData", "and not other"),
         ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 5", "NotPlanned", "set kubelet.maxPods in the class"),
         ("Bottlerocket", "[settings.kubernetes]\nnode-taints = {}", "WithoutEffect", "set the taints of the pool"),
@@ -46,6 +60,12 @@ MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n{
         ),
         ("AL2023", f"{CONFIG}spec: [1]", "InvalidUserData", "spec of its NodeConfig must be a mapping"),
         ("AL2023", f"{CONFIG}spec: {{kubelet: {{flags: --x}}}}", "InvalidUserData", "must be a list of strings"),
+        (
+            "AL2023",
+            f"{CONFIG}spec: {{kubelet: {{config: {{kubeReserved: {{cpu: 1}}}}}}}}",
+            "InvalidUserData",
+            "kubeReserved of its NodeConfig has a value that is no text: put that of cpu in quotes",
+        ),
         ("AL2023", f"{CONFIG}spec: {{kubelt: {{}}}}", "UnknownField", "spec.kubelt is not known"),
         ("AL2023", f"{CONFIG}---\n{CONFIG}", "InvalidUserData", "this one has 2: write one for each MIME part"),
         ("AL2023", f"{CONFIG}spec: {'[' * 5000}", "InvalidUserData", "nested too deeply"),

@@ -100,6 +100,7 @@ def test_later_parts_win_field_by_field() -> None:
         (document(kubelet={"labels": {}}), "is no field of a NodeConfig"),
         (document(kubelet={"config": {"registerWithTaints": [{"key": "a", "effect": "Never"}]}}), "is no taint"),
         (document(kubelet={"config": {"registerWithTaints": ["a=b:NoSchedule"]}}), "not a list of taints"),
+        (document(kubelet={"config": {"kubeReserved": {"cpu": 1}}}), "kubeReserved.cpu: it is no text"),
         (document(instance={"localStorage": {"strategy": "RAID5"}}), "RAID5 is not known"),
     ],
 )

@@ -41,6 +41,24 @@ PLANNED = ("maxPods", "systemReserved", "kubeReserved", "evictionHard")
 REPLACED = ("api-server", "cluster-certificate", "cluster-name", "node-taints")
 """Settings of settings.kubernetes that are Joiner's, whatever the user writes."""
 
+TABLES = (
+    ("settings",),
+    ("settings", "autoscaling"),
+    ("settings", "bootstrap-commands"),
+    ("settings", "kubernetes"),
+)
+"""Tables that the node's settings are written into."""
+
+TEXTS = (
+    "eviction-hard",
+    "eviction-soft",
+    "eviction-soft-grace-period",
+    "kube-reserved",
+    "node-labels",
+    "system-reserved",
+)
+"""Tables of settings.kubernetes whose values are texts; Bottlerocket refuses all settings if one is a number."""
+
 MOUNT_COMMAND = "000-mount-instance-storage"
 MOUNTED = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 
@@ -109,12 +127,16 @@ def read_own_settings(text: str) -> dict[str, Any]:
         parsed = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UserDataRefused("InvalidUserData", f"Bottlerocket reads TOML, and this is none: {error}") from error
-    for path in (("settings",), ("settings", "kubernetes"), ("settings", "kubernetes", "node-labels")):
+    for path in (*TABLES, *(("settings", "kubernetes", name) for name in TEXTS)):
         table: Any = parsed
         for name in path:
             table = table.get(name, {})
         if not isinstance(table, dict):
             raise UserDataRefused("InvalidUserData", f"{'.'.join(path)} must be a table of TOML")
+        for key, value in table.items() if path[-1] in TEXTS else ():
+            if not isinstance(value, str):
+                message = f"{'.'.join(path)}.{key} must be a text: put its value in quotes"
+                raise UserDataRefused("InvalidUserData", message)
     if other := parsed.keys() - {"settings"}:
         raise UserDataRefused("InvalidUserData", f"Bottlerocket reads only the table settings, and not {min(other)}")
     return parsed

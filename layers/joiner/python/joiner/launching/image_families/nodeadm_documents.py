@@ -20,6 +20,17 @@ PLANNED: Final = ("evictionHard", "kubeReserved", "maxPods", "systemReserved")
 """Settings that decide how many pods fit on a node."""
 
 
+TEXTS: Final = (
+    "evictionHard",
+    "evictionMinimumReclaim",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "kubeReserved",
+    "systemReserved",
+)
+"""Settings of the kubelet whose values are texts; it does not start with a number there."""
+
+
 def read_user_node_config(text: str) -> Mapping[str, Any]:
     """Return the ``spec`` of a NodeConfig; raises UserDataRefused if nodeadm could not read it.
 
@@ -36,7 +47,12 @@ def read_user_node_config(text: str) -> Mapping[str, Any]:
     for name in SPEC:
         _mapping(spec.get(name) or {}, f"spec.{name} of its NodeConfig")
     kubelet = spec.get("kubelet") or {}
-    _mapping(kubelet.get("config") or {}, "spec.kubelet.config of its NodeConfig")
+    config = _mapping(kubelet.get("config") or {}, "spec.kubelet.config of its NodeConfig")
+    for name in TEXTS:
+        where = f"spec.kubelet.config.{name}"
+        for key, value in _mapping(config.get(name) or {}, f"{where} of its NodeConfig").items():
+            if not isinstance(value, str):
+                raise _refused(f"{where} of its NodeConfig has a value that is no text: put that of {key} in quotes")
     flags = kubelet.get("flags") or []
     if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
         raise _refused("spec.kubelet.flags of its NodeConfig must be a list of strings")
