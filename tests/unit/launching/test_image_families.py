@@ -43,9 +43,10 @@ TAINTS = st.lists(
     max_size=4,
     unique_by=lambda taint: (taint.key, taint.effect),
 )
-AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from(["100m", "1Gi", "0.5"]), min_size=1)
+QUANTITIES = st.sampled_from(["100m", "1Gi", "0.5", ".5", "+1", "1e-1", "2E+3", 1, 1000])
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "pid"]), QUANTITIES, min_size=1)
 SIGNALS = st.sampled_from(["memory.available", "nodefs.available", "imagefs.inodesFree"])
-THRESHOLDS = st.dictionaries(SIGNALS, st.sampled_from(["5%", "200Mi"]), min_size=1)
+THRESHOLDS = st.dictionaries(SIGNALS, st.sampled_from(["5%", "2.5%", "200Mi", ".5Gi"]), min_size=1)
 GRACES = st.dictionaries(SIGNALS, st.sampled_from(["1m", "90s"]), min_size=1)
 KUBELETS = st.fixed_dictionaries(
     {},
@@ -94,7 +95,10 @@ def facts_of(read: BootSettings) -> Facts:
 
 
 def expected(family: ImageFamily, settings: NodeSettings) -> Facts:
-    kubelet = dict(settings.kubelet)
+    kubelet = {
+        field: {key: str(one) for key, one in value.items()} if isinstance(value, Mapping) else value
+        for field, value in settings.kubelet.items()
+    }
     if family == "Bottlerocket":
         kubelet.pop("podsPerCore", None)  # it has no such setting
         texts = ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent")
@@ -295,6 +299,11 @@ def test_windows_has_only_the_latest_release() -> None:
         ("bottlerocket-aws-k8s-1.36-x86_64-v1.50.0-f2c1d5a8", "#!/bin/sh\nreboot", "no TOML"),
         ("bottlerocket-aws-k8s-1.36-x86_64-v1.50.0-f2c1d5a8", "[settings.kubernetes]\nx = 1", "knows no settings"),
         ("bottlerocket-aws-k8s-1.36-x86_64-v1.50.0-f2c1d5a8", "[settings.kubernetes]\nmax-pods = '5'", "is no number"),
+        (
+            "bottlerocket-aws-k8s-1.36-x86_64-v1.50.0-f2c1d5a8",
+            "[settings.kubernetes.node-labels]\na = 1",
+            "node-labels has a value that is no text",
+        ),
         ("bottlerocket-aws-k8s-1.36-x86_64-v1.50.0-f2c1d5a8", "[settings.kubernetes]", "api-server is missing"),
         ("amazon-eks-node-1.32-v20261104", "apiVersion: node.eks.aws/v1alpha1", "no script of the user data calls"),
         ("amazon-eks-node-1.32-v20261104", "#!/bin/sh\n/etc/eks/bootstrap.sh a b", "takes one cluster name"),

@@ -6,7 +6,7 @@ Linux AMI IDs".
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
@@ -79,7 +79,7 @@ def build_node_config(settings: NodeSettings) -> dict[str, Any]:
         },
         "kubelet": {
             "config": {
-                **settings.kubelet,
+                **{field: _write_setting(value) for field, value in settings.kubelet.items()},
                 "registerWithTaints": [taint.to_kube() for taint in settings.checked_taints()],
             },
             "flags": [f"--node-labels={','.join(f'{key}={value}' for key, value in settings.checked_labels())}"],
@@ -88,3 +88,8 @@ def build_node_config(settings: NodeSettings) -> dict[str, Any]:
     if settings.raid0:
         spec["instance"] = {"localStorage": {"strategy": "RAID0"}}
     return {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
+
+
+def _write_setting(setting: Any) -> Any:
+    """Return a setting as the kubelet decodes it: amounts and thresholds are texts, and it stops at a number."""
+    return {key: str(one) for key, one in setting.items()} if isinstance(setting, Mapping) else setting

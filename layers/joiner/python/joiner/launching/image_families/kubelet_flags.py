@@ -13,7 +13,9 @@ from typing import Any
 
 from joiner.launching.image_families.node_settings import NodeSettings, check_grammar
 
-AMOUNT = re.compile(r"[0-9]+(\.[0-9]*)?([eE][0-9]+|[numkMGTPE]|[KMGTPE]i)?")
+AMOUNT = re.compile(r"\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?")
+"""A quantity of Kubernetes that is not negative."""
+
 THRESHOLD = re.compile(rf"[0-9]+(\.[0-9]+)?%|{AMOUNT.pattern}")
 GRACE = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+")
 SIGNAL = re.compile(r"[a-zA-Z.-]+")
