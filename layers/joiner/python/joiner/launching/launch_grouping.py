@@ -100,12 +100,16 @@ class LaunchGroup:
         """Return the zones of the offerings in the order of preference."""
         return tuple(dict.fromkeys(offer.zone for offer, _ in self.images))
 
-    def with_other(self, other: "LaunchGroup") -> "LaunchGroup | None":
-        """Return the group of both; None if it would lose too many offerings of one of them, or its preferred one."""
+    def with_other(self, other: "LaunchGroup", catalogue: Catalogue) -> "LaunchGroup | None":
+        """Return the group of both; None if it would lose too many offerings of one of them, its preferred one, or
+        values that minValues of the pool needs."""
         theirs = set(other.images)
         shared = tuple(each for each in self.images if each in theirs)
         most = max(self.most, other.most)
         if self.images[0] != other.images[0] or len(shared) < SHARED * most:
+            return None
+        minimums = self.claims[0].wanted.pool.min_values
+        if not all(keeps_min_values(each.images, shared, catalogue, minimums) for each in (self, other)):
             return None
         claims = sorted(self.claims + other.claims, key=lambda each: each.wanted.claim.name)
         return LaunchGroup(tuple(claims), shared, most)
@@ -132,7 +136,8 @@ def group_launches(
             refusals.append(prepared)
         else:
             alike.setdefault((*prepared.kind, prepared.images), []).append(prepared)
-    groups = merge_groups(LaunchGroup(tuple(each), each[0].images, len(each[0].images)) for each in alike.values())
+    alone = [LaunchGroup(tuple(each), each[0].images, len(each[0].images)) for each in alike.values()]
+    groups = merge_groups(alone, catalogue)
     choice = SubnetChoice()
     for group in groups:
         choice.announce(group.claims[0].wanted.resolved, group.zones, len(group.claims))
@@ -161,13 +166,17 @@ def leave_out_zones(images: Images, zones: Iterable[str], catalogue: Catalogue, 
     """Return the offerings without those in the zones, except zones that minValues needs."""
     for zone in zones:
         others = tuple(each for each in images if each[0].zone != zone)
-        counts = (
-            (least, *(_count_values(each, key, catalogue) for each in (images, others)))
-            for key, least in minimums.items()
-        )
-        if all(after >= min(least, before) for least, before, after in counts):
+        if keeps_min_values(images, others, catalogue, minimums):
             images = others
     return images
+
+
+def keeps_min_values(before: Images, after: Images, catalogue: Catalogue, minimums: Mapping[str, int]) -> bool:
+    """Return whether fewer offerings have as many values of each label as minValues needs, or as there were."""
+    return all(
+        _count_values(after, key, catalogue) >= min(least, _count_values(before, key, catalogue))
+        for key, least in minimums.items()
+    )
 
 
 def _count_values(images: Images, key: str, catalogue: Catalogue) -> int:
@@ -180,14 +189,14 @@ def _count_values(images: Images, key: str, catalogue: Catalogue) -> int:
     )
 
 
-def merge_groups(groups: Iterable[LaunchGroup]) -> list[LaunchGroup]:
+def merge_groups(groups: Iterable[LaunchGroup], catalogue: Catalogue) -> list[LaunchGroup]:
     """Return fewer groups with the same claims. Groups with many offerings come first; each joins the first group that
     keeps enough offerings. The order of `groups` has no effect."""
     buckets: dict[tuple[object, ...], list[LaunchGroup]] = {}
     for group in sorted(groups, key=lambda group: (-group.most, [each.wanted.claim.name for each in group.claims])):
         bucket = buckets.setdefault((*group.claims[0].kind, group.images[0]), [])
         for position, present in enumerate(bucket):
-            if (both := present.with_other(group)) is not None:
+            if (both := present.with_other(group, catalogue)) is not None:
                 bucket[position] = both
                 break
         else:
