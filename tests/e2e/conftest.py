@@ -69,6 +69,7 @@ def denials(stack: LocalStack) -> Counter[str]:
 def bare_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A cluster and an account in which nothing is deployed, at least by its fixture."""
     with LocalStack(tmp_path_factory.mktemp("stack"), boot_seconds=BOOT_SECONDS, say=print) as stack:
+        stack.knob("preload", {"packages": ["joiner"]})
         yield stack
         assert new_denials(stack) == []
 
