@@ -1,9 +1,14 @@
 # Everything runs from the virtual environment in .venv/, which `setup` makes; nothing is installed on the machine.
 
-PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do $$p -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null && echo $$p && break; done || echo python3)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c "$(NEW_ENOUGH)" 2>/dev/null && echo $$p && break; done || echo python3)
 BIN := .venv/bin
 # Programs started from here find Node and Go where setup put them, if the machine has none.
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+# jsii, which the CDK starts, warns of Node.js 20 in thirteen lines.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION ?= 20
 
 # Compiled once, read by hundreds of processes, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
@@ -12,7 +17,8 @@ unexport PYTHONDONTWRITEBYTECODE
 DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup locks up down demo test crash-test chaos-test full-plan-test mix-test mutation-test law-test long-test nightly bench check
+.PHONY: help setup locks up down demo test crash-test chaos-test full-plan-test mix-test mutation-test law-test
+.PHONY: long-test nightly bench check
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -36,15 +42,16 @@ test: setup ## Run all tests, end-to-end ones on a local stack included
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@$(BIN)/python -m pytest $(DEALT)
 
-crash-test: setup ## Every call of the state machines refused, timed out, its answer lost; every state stopped: the whole table
+crash-test: setup ## Every call of the state machines refused, timed out, its answer lost; every state stopped
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_CRASHES=all $(BIN)/python -m pytest -s tests/e2e/crash
 
 chaos-test: setup ## Races of scale-ups and removals for five minutes, and twenty minutes of everything at once
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
-	@JOINER_LONG=1 JOINER_CHAOS_SECONDS=300 JOINER_SOAK_SECONDS=1200 $(BIN)/python -m pytest -n 0 -s tests/e2e/test_chaos.py tests/e2e/test_soak.py
+	@JOINER_LONG=1 JOINER_CHAOS_SECONDS=300 JOINER_SOAK_SECONDS=1200 \
+	  $(BIN)/python -m pytest -n 0 -s tests/e2e/test_chaos.py tests/e2e/test_soak.py
 
-full-plan-test: setup ## Forty nodes filled to 99 % by two hundred pods that are replaced, outranked, and lose their nodes
+full-plan-test: setup ## Forty nodes filled to 99 % by 200 pods that are replaced, outranked, and lose their nodes
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_LONG=1 JOINER_FULL_NODES=40 $(BIN)/python -m pytest -s tests/e2e/test_full_plans.py
 
@@ -54,7 +61,8 @@ mix-test: setup ## The web, batch and constrained mixes of 1,000 pods on the loc
 
 mutation-test: setup ## 10,000 broken manifests, others each day: read as the API server reads them, refused by name
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
-	@JOINER_MUTATIONS=10000 JOINER_MUTATIONS_FROM=$$(date +%Y%m%d)0000 $(BIN)/python -m pytest $(DEALT) tests/unit/cli/test_mutated_manifests.py tests/e2e/test_refused_mutations.py
+	@JOINER_MUTATIONS=10000 JOINER_MUTATIONS_FROM=$$(date +%Y%m%d)0000 $(BIN)/python -m pytest $(DEALT) \
+	  tests/unit/cli/test_mutated_manifests.py tests/e2e/test_refused_mutations.py
 
 law-test: setup ## All laws (hypothesis) with three fresh seeds, which are printed
 	@$(BIN)/python -m tests.fresh_seeds
@@ -63,10 +71,10 @@ long-test: setup ## The tests that are too long for `make test`: variants of fau
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_LONG=1 $(BIN)/python -m pytest $(DEALT) -m long
 
-nightly: setup ## All long tests, one after another, each to its end: how long each took, and which failed (about five hours); ONLY="law-test" for some
+nightly: setup ## All long tests, each to its end: times and failures (about five hours); ONLY="law-test" for some
 	@$(BIN)/python -m tests.nightly $(ONLY)
 
-bench: setup ## Prices, bounds and speed of plans, how they grow; waves of consolidation; memory of functions that list; the way from a pod to its node, stage by stage; what Joiner costs a month
+bench: setup ## Plans, consolidation, memory, the way from a pod to its node stage by stage, what Joiner costs a month
 	@$(BIN)/python -m bench.plan_prices
 	@$(BIN)/python -m bench.growth
 	@$(BIN)/python -m bench.consolidation_waves
@@ -76,7 +84,8 @@ bench: setup ## Prices, bounds and speed of plans, how they grow; waves of conso
 
 check: setup ## Lint, types, architecture, doctests, synthesis, AWS's own rules
 	$(BIN)/ruff check
-	$(BIN)/mypy layers/joiner/python/joiner cli/joiner_cli local/joiner_local local/setup.py local/locks.py infra app.py bench functions tests
+	$(BIN)/mypy layers/joiner/python/joiner cli/joiner_cli local/joiner_local local/setup.py local/locks.py infra app.py \
+	  bench functions tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q --doctest-modules layers/joiner/python/joiner cli/joiner_cli local/joiner_local infra bench
 	$(BIN)/python -m infra.linters

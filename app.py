@@ -24,7 +24,12 @@ def main() -> None:
     if not cluster:
         known = ", ".join(sorted(path.stem for path in CLUSTERS.glob("*.yaml")))
         raise SettingsError(f"no cluster is named: pass -c cluster=NAME; known clusters: {known}")
-    ClusterStack(app, load_settings(CLUSTERS / f"{cluster}.yaml"))
+    settings = CLUSTERS / f"{cluster}.yaml"
+    try:
+        read = load_settings(settings)
+    except SettingsError as refusal:  # the CDK command line runs in this folder
+        raise SettingsError(str(refusal).replace(str(settings), str(settings.relative_to(ROOT)))) from refusal
+    ClusterStack(app, read)
     app.synth()
 
 

@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def show(burst: Burst) -> None:
     """Print one scale-up."""
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else 140, soft_wrap=not sys.stdout.isatty())
     console.print(
         f"{burst.nodes} nodes: last fleet request {burst.seconds:.1f} s after the first plan, ${burst.use.dollars:.4f}"
         f" ({burst.use.transitions:.0f} transitions, {burst.use.calls:.0f} invocations, {burst.use.writes:.0f} writes)"

@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--warnings", type=int, default=10, help="Spot interruption warnings; the first one is cold")
     options = parser.parse_args(arguments)
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    console = Console(width=None if sys.stdout.isatty() else 120, soft_wrap=not sys.stdout.isatty())
     with deployed_stack(BOOT_SECONDS) as stack:
         began = time.time()
         stack.kube().apply_manifests(POOL)

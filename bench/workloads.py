@@ -360,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--only", default="", help="names of workloads, separated by commas")
     options = parser.parse_args(arguments)
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = Console(width=None if sys.stdout.isatty() else 140, soft_wrap=not sys.stdout.isatty())
     wanted = [one for one in WORKLOADS if not options.only or one.name in options.only.split(",")]
     found = []
     for workload in wanted:

@@ -12,6 +12,7 @@ import typer
 
 from joiner_cli import admission_command, pause_commands, plan_commands, status_command, uninstall_command
 from joiner_cli.acceptance.accept_command import accept_command
+from joiner_cli.usage_errors import word_usage_errors
 
 app = typer.Typer(
     name="joiner",
@@ -21,8 +22,7 @@ app = typer.Typer(
     help="Nodes for EKS clusters, with nothing running in the cluster.",
 )
 
-# Exit code 2 means that pods stay pending; a mistyped option must not return it. typer does not export this class.
-typer.BadParameter.__bases__[0].exit_code = 1  # type: ignore[attr-defined]
+word_usage_errors()
 
 # Click cuts off the short help of a command after 57 characters, in a terminal of 80 columns.
 app.command("plan", short_help="Show the nodes that manifests would get.")(plan_commands.plan_command)

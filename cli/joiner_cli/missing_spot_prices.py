@@ -13,10 +13,14 @@ from joiner.cluster import Pod, Requirements
 from joiner.planning import PendingPod, Plan, Reason, Snapshot
 from joiner.pools import InvalidManifest
 
-NO_PRICES: Final = "the catalogue has no spot prices, so this plan has no Spot Instances; a cluster has spot prices"
-REMEDY: Final = "give a catalogue with spot prices (--catalogue)"
-SPOT_POOL: Final = f"it allows Spot Instances only: {NO_PRICES}; {REMEDY}"
-SPOT_POD: Final = f"the pod requires a Spot Instance: {NO_PRICES}; {REMEDY}"
+NO_PRICES: Final = "the catalogue has no spot prices (--catalogue)"
+"""The consequences and the remedy are described once, by ``ABOUT_CATALOGUE``."""
+ABOUT_CATALOGUE: Final = (
+    "without spot prices, which a cluster has: this plan has on-demand nodes only; give a catalogue with spot prices "
+    "with --catalogue"
+)
+SPOT_POOL: Final = f"it allows Spot Instances only, and {NO_PRICES}"
+SPOT_POD: Final = f"the pod requires a Spot Instance, and {NO_PRICES}"
 
 
 def lacks_spot_prices(catalogue: Catalogue) -> bool:
@@ -70,7 +74,7 @@ def _without_price(reasons: Sequence[Reason], open_to_spot: set[str]) -> Iterato
 def _problems(problems: Sequence[InvalidManifest], spot_only: set[str]) -> Iterator[InvalidManifest]:
     for one in problems:
         of_capacity_type = one.field.endswith(f"[{names.CAPACITY_TYPE}]") and names.SPOT in one.value
-        yield replace(one, remedy=f"{NO_PRICES}; {REMEDY}") if one.object in spot_only and of_capacity_type else one
+        yield replace(one, remedy=NO_PRICES) if one.object in spot_only and of_capacity_type else one
 
 
 def requires_spot(pod: Pod) -> bool:

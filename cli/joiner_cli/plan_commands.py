@@ -13,7 +13,7 @@ from joiner.catalogue import suggest_instance_types
 from joiner_cli.catalogue_files import load_catalogue
 from joiner_cli.manifest_plan import ManifestPlan, PlanRequest, plan_manifests, problem_lines
 from joiner_cli.manifests import UnreadableInput
-from joiner_cli.missing_spot_prices import lacks_spot_prices
+from joiner_cli.missing_spot_prices import ABOUT_CATALOGUE, lacks_spot_prices
 from joiner_cli.pod_explanation import UnknownPod, explain_pod
 from joiner_cli.rendering.catalogue_table import render_catalogue_table
 from joiner_cli.rendering.plan_page import render_plan_page
@@ -206,14 +206,14 @@ def _print_commentary(found: ManifestPlan) -> None:
         _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
     if found.manifests.passed_over:
         _print_to_stderr(
-            f"ignored: {', '.join(f'{number} {kind}' for kind, number in found.manifests.passed_over.items())}"
+            f"ignored: {', '.join(_number(number, kind) for kind, number in found.manifests.passed_over.items())}"
         )
     facts = [f"facts of {found.catalogue.dated}"] if found.catalogue.dated else []
     if lacks_spot_prices(found.catalogue.catalogue):
-        facts.append("without spot prices: this plan has on-demand nodes only; give spot prices with --catalogue")
+        facts.append(ABOUT_CATALOGUE)
     about = f" ({'; '.join(facts)})" if facts else ""
     _print_to_stderr(f"catalogue: {found.catalogue.source}{about}")
-    counts = [f"{number:,} {kind}" for kind, number in found.manifests.counts.items()]
+    counts = [_number(number, kind) for kind, number in found.manifests.counts.items()]
     read = ", ".join(counts) or "no objects"
     _print_to_stderr(f"read {read} in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
 
@@ -228,7 +228,16 @@ def _count_omissions(found: ManifestPlan) -> str:
 
 
 def _number(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Return a number with its noun.
+
+    >>> _number(1, "Pod"), _number(2000, "EC2NodeClass"), _number(2, "NetworkPolicy"), _number(2, "Gateway")
+    ('1 Pod', '2,000 EC2NodeClasses', '2 NetworkPolicies', '2 Gateways')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch')) else 's'}"
 
 
 def _print_to_stderr(line: str) -> None:

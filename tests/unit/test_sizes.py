@@ -14,6 +14,22 @@ FOLDERS: Final = ("layers/joiner/python/joiner", "functions", "infra", "local/jo
 FILES = [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))]
 TESTS = sorted((REPOSITORY / "tests").rglob("*.py"))
 LENGTH_OF_LINE: Final = 120
+OTHER_TEXTS: Final = (
+    "Makefile",
+    ".importlinter",
+    "*.json",
+    "*.toml",
+    "docs/*.toml",
+    "infra/*.sh",
+    "clusters/*.yaml",
+    "examples/**/*.yaml",
+    "local/**/*.yaml",
+    "manifests/**/*.yaml",
+)
+GENERATED: Final = ("package-lock.json",)
+UNBREAKABLE: Final = 100
+"""A word of so many characters, such as a regular expression, cannot be divided. Neither can a layer of import-linter,
+which is a line with its modules between bars."""
 LINES_OF_FILE: Final = 400
 LINES_OF_FUNCTION: Final = 40
 PARAMETERS: Final = 10
@@ -65,6 +81,23 @@ def test_no_line_is_longer_than_120_characters() -> None:
         if len(line) > LENGTH_OF_LINE
     ]
 
+    assert found == []
+
+
+def can_be_divided(line: str) -> bool:
+    return max(map(len, line.split())) < UNBREAKABLE and " | " not in line
+
+
+def test_no_line_of_a_manifest_or_setting_is_longer_than_120_characters_if_it_can_be_divided() -> None:
+    texts = {path for pattern in OTHER_TEXTS for path in REPOSITORY.glob(pattern) if path.name not in GENERATED}
+    found = [
+        f"{path.relative_to(REPOSITORY).as_posix()}:{number}"
+        for path in sorted(texts)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if len(line) > LENGTH_OF_LINE and can_be_divided(line)
+    ]
+
+    assert len(texts) > 50
     assert found == []
 
 

@@ -296,7 +296,8 @@ def main() -> int:
     _clear_left()
     with tempfile.TemporaryDirectory(prefix=TEMPORARY, ignore_cleanup_errors=True) as temporary:
         try:
-            Demonstration(Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH), root or Path(temporary)).run()
+            console = Console(soft_wrap=True) if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, soft_wrap=True)
+            Demonstration(console, root or Path(temporary)).run()
         except (StackFailed, DeploymentFailed, WatchTimeout, ApiError) as error:
             print(f"the demo stopped: {error}", file=sys.stderr)
             return 1

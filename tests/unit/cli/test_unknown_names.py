@@ -138,3 +138,37 @@ def test_a_value_is_quoted_as_it_is_written(word: str, tmp_path: Path, catalogue
     answer = joiner("plan", "-f", write(tmp_path, pool(), listed), "--catalogue", catalogue)
 
     assert f'metadata.name is {word}: put it in quotes: "{word}"; without quotes, it means ' in answer.err
+
+
+def test_a_pod_for_spot_instances_has_no_misspelt_value(tmp_path: Path, catalogue: Path) -> None:
+    """The catalogue has no spot prices, which is reported once."""
+    assert warnings(tmp_path, catalogue, nodeSelector={"karpenter.sh/capacity-type": "spot"}) == []
+    assert warnings(tmp_path, catalogue, nodeSelector={"karpenter.sh/capacity-type": "sopt"}) == [
+        "spec.nodeSelector[karpenter.sh/capacity-type] is sopt: the catalogue has no such capacity type; did you mean "
+        "spot?"
+    ]
+
+
+def test_what_missing_spot_prices_mean_is_said_once(tmp_path: Path, catalogue: Path) -> None:
+    spot = [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]
+    pools = [pool(name, requirements=spot) for name in ("web", "api")]
+    answer = joiner("plan", "-f", write(tmp_path, *pools, pod("a")), "--catalogue", catalogue)
+
+    assert (answer.out + answer.err).count("on-demand nodes only") == 1
+    assert answer.out.count("it allows Spot Instances only, and the catalogue has no spot prices (--catalogue)") == 2
+    assert "read 2 NodePools, 1 Pod in" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-o", "xml"), "Invalid value for '--output' / '-o': 'xml' is not one of 'table', 'json', 'yaml', 'html'."),
+        (("--deadline", "soon"), "Invalid value for '--deadline': give a number"),
+        (("--deadline", "-1"), "Invalid value for '--deadline': give a number of at least 0.01"),
+    ],
+)
+def test_a_wrong_option_is_described_in_plain_words(options: tuple[str, str], message: str, tmp_path: Path) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, pod("a")), *options)
+
+    assert answer.exit_code == 1
+    assert message in answer.err

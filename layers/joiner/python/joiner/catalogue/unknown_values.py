@@ -133,7 +133,8 @@ def explain_unknown_values(key: str, values: Iterable[str], catalogue: Catalogue
     unknown = list(values)
     if key in OF_NODES:
         return ""
-    known = frozenset(_values(key, catalogue))
+    # Prices of a capacity type may be missing for a time
+    known = frozenset(names.CAPACITY_TYPES if key == names.CAPACITY_TYPE else _values(key, catalogue))
     return _remedy(key, unknown, known) if known and known.isdisjoint(unknown) else ""
 
 
