@@ -167,8 +167,9 @@ def measure(generated: GeneratedLists) -> Point:
 
     from joiner.catalogue import Catalogue
     from joiner.cluster.list_pages import read_pod_page
-    from joiner.planning import Snapshot, plan, search  # the last one with the dependencies of the planning function
+    from joiner.planning import Snapshot, search  # the last one with the dependencies of the planning function
     from joiner.planning.effort import Effort
+    from joiner.planning.planner import plan
     from joiner.pools import ResolvedNodeClass, Subnet
 
     imported = time.process_time()

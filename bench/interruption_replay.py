@@ -30,8 +30,9 @@ from joiner.catalogue.interruption_history import (
     interruption_rates,
     price_interruptions,
 )
-from joiner.planning import Plan, plan
+from joiner.planning import Plan
 from joiner.planning.effort import Effort
+from joiner.planning.planner import plan
 
 SEED: Final = 20261124
 SHORT_SHARE: Final = 1 / 7

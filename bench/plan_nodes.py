@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from bench.cases import CLASSES, RecordedCase, add_case_arguments, read_catalogue, select_cases
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Planner, PlanTolerances
+from joiner.planning import Plan, PlanTolerances
 from joiner.planning.effort import Effort
+from joiner.planning.planner import Planner
 from tests.plan_checker import check_plan
 
 FREE = PlanTolerances(fewer_nodes=0.0, zones=0.0)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 from bench.cases import CLASSES, RecordedCase, add_case_arguments, read_catalogue, select_cases
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Planner
+from joiner.planning import Plan
 from joiner.planning.effort import Effort
+from joiner.planning.planner import Planner
 from tests.plan_checker import check_plan
 
 GPU_MIXES = ("openball", "openbtaint")

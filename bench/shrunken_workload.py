@@ -12,7 +12,8 @@ from bench.consolidation_waves import evictions_until, waves
 from bench.fragmented_clusters import claim_and_node, running
 from bench.workloads import FAMILIES
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
+from joiner.planning.planner import plan
 
 ROWS: Final = ((500, 900, 3100, 0), (500, 3500, 28 * 1024, 0))
 DELETED: Final = 300

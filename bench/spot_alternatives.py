@@ -16,8 +16,9 @@ from bench.cases import CLASSES, RecordedCase, add_case_arguments, read_catalogu
 from joiner import names
 from joiner.catalogue import Catalogue, Offering
 from joiner.cluster import ValueSet
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
 from joiner.planning.effort import Effort
+from joiner.planning.planner import plan
 
 LEAST_SHARE: Final = 0.28
 SPAN: Final = 0.20

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import InvalidField, Requirements
-from joiner.launching import NodeClassPolicy, find_manifest_problems
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
-from joiner.launching.class_manifest_problems import find_assumed_role, find_unpriced_licence
+from joiner.launching.class_manifest_problems import find_assumed_role, find_manifest_problems, find_unpriced_licence
+from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import choose_family, explain_assumed_images, list_image_parameters
 from joiner.launching.user_launch_templates import refuse_template
 from joiner.planning import Snapshot

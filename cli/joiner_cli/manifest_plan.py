@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from joiner.cluster import Pod
 from joiner.names import NODE_CLASS_RESOURCES
-from joiner.planning import PendingPod, Plan, Reason, Snapshot, plan
+from joiner.planning import PendingPod, Plan, Reason, Snapshot
 from joiner.planning.effort import Effort
-from joiner.planning.planner import uncollected
+from joiner.planning.planner import plan, uncollected
 from joiner.pools import InvalidManifest, ResolvedNodeClass
 from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue

@@ -12,7 +12,8 @@ from joiner import names
 from joiner.cluster import Pod
 from joiner.cluster.quantities import format_amount
 from joiner.lifecycle.node_deadlines import registration_deadline
-from joiner.planning import ExistingNode, PlannedNode, Snapshot, plan
+from joiner.planning import ExistingNode, PlannedNode, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools.timestamps import format_timestamp
 from joiner_cli.manifest_plan import ManifestPlan
 from joiner_cli.pending_explanation import FITS, and_more, describe_offer, explain_pending_pod, find_pool, group_types

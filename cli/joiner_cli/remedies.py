@@ -13,7 +13,8 @@ from typing import Final
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.cluster import Node, Pod, Requirements, Resources
-from joiner.planning import Planner, Reason
+from joiner.planning import Reason
+from joiner.planning.planner import Planner
 from joiner.pools import NodePool
 from joiner_cli.manifest_changes import ChangeOfPod, ChangeOfPool, changes_of_pod, changes_of_pool
 from joiner_cli.manifest_plan import ManifestPlan

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from joiner.launching import AllowedResources, NodeClassPolicy
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE
+from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.planning import Ceilings, PlanPolicies, PlanTolerances
 from joiner_cli.manifests.manifest_documents import UnreadableInput
 

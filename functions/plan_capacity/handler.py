@@ -21,10 +21,11 @@ from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.lifecycle.buffer_planning import BUFFER_KEYS
 from joiner.lifecycle.planning_back_off import back_off_after_plan, find_pools_short_of_nodes
-from joiner.planning import Ceilings, Plan, Planner, PlanPolicies, PlanTolerances, Snapshot
+from joiner.planning import Ceilings, Plan, PlanPolicies, PlanTolerances, Snapshot
 from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.planning.output.unplanned_classes import find_moving_classes, find_unplaceable_classes
 from joiner.planning.plan_policies import DEFAULT_POLICIES, DEFAULT_TOLERANCES
+from joiner.planning.planner import Planner
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.decision_summaries import summarize_plan
 from joiner.reporting.shortage_remedies import add_remedies

@@ -11,7 +11,8 @@ from joiner.adapters.kube_errors import AlreadyExists, KubeError, Unreachable
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
-from joiner.launching import ClaimToLaunch, LaunchOffering, RefusedClaim
+from joiner.launching import LaunchOffering
+from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim
 from joiner.names import EXECUTION, GENERATIONS, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.model.node_offers import INSTANCE_LABELS

@@ -40,7 +40,8 @@ from joiner.adapters.status_writing import write_declared_statuses
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue import close_unsatisfiable_pools
-from joiner.launching import Launch, RefusedClaim, group_launches
+from joiner.launching import Launch
+from joiner.launching.launch_grouping import RefusedClaim, group_launches
 from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.class_finalizers import find_finalizer_changes
 from joiner.lifecycle.declared_status import find_status_patch

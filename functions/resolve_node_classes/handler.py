@@ -22,15 +22,11 @@ from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_tim
 from joiner.adapters.payload import ClusterFacts, Task
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
-from joiner.launching import (
-    EbsDefaults,
-    NodeClassAnswers,
-    NodeClassPolicy,
-    build_queries,
-    query_parameter_images,
-    refuse_after_lookup,
-    resolve_node_class,
-)
+from joiner.launching.block_devices import EbsDefaults
+from joiner.launching.node_class_answers import NodeClassAnswers
+from joiner.launching.node_class_policy import NodeClassPolicy
+from joiner.launching.node_class_queries import build_queries, query_parameter_images
+from joiner.launching.node_class_resolution import refuse_after_lookup, resolve_node_class
 from joiner.launching.placement_group_matching import CLUSTER
 from joiner.launching.user_launch_templates import (
     explain_absence,

@@ -23,7 +23,8 @@ import pytest
 from joiner.adapters import documents
 from joiner.adapters.store import Store
 from joiner.disruption.survey_digest import CHANGED_SECONDS
-from joiner.planning import Snapshot, plan
+from joiner.planning import Snapshot
+from joiner.planning.planner import plan
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances
 from tests.e2e.pod_witness import PodWitness

@@ -19,7 +19,7 @@ from infra.node_class_settings import (
 )
 from infra.settings import Settings, load_settings
 from infra.settings_reader import SettingsError
-from joiner.launching import AllowedResources, NodeClassPolicy
+from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from tests.infra.conftest import Synthesis, Synthesise, flat
 
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"

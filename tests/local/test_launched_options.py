@@ -14,7 +14,8 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.catalogue import Catalogue
 from joiner.catalogue.instance_features import EFA
 from joiner.cluster import Requirements, Resources
-from joiner.launching import ClaimToLaunch, LaunchOffering, group_launches
+from joiner.launching import LaunchOffering
+from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
 from joiner.launching.launch_template_comparison import compare_launch_templates
 from joiner.names import PLACEMENT_PARTITION
 from joiner.pools import (

@@ -12,7 +12,9 @@ from infra.settings import Settings
 from joiner.adapters import documents
 from joiner.catalogue import Catalogue
 from joiner.cluster import Resources
-from joiner.launching import ClaimToLaunch, LaunchOffering, NodeClassPolicy, group_launches
+from joiner.launching import LaunchOffering
+from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
+from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaimTemplate, NodeClass, ResolvedNodeClass, build_node_claim
 from joiner.pools.drift_hashes import hash_class

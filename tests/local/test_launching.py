@@ -24,7 +24,9 @@ from joiner.adapters.payload import Execution, Task
 from joiner.adapters.store import NoSuchDocument, Store
 from joiner.catalogue import Catalogue, InstanceType
 from joiner.cluster import Resources
-from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, NodeClassPolicy, group_launches
+from joiner.launching import Launch, LaunchOffering
+from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
+from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.pools import (
     NodeClaimTemplate,
     NodeClass,

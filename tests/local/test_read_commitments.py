@@ -17,7 +17,8 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.store import Store
 from joiner.catalogue import Catalogue
 from joiner.catalogue.reserved_instances_and_savings_plans import RESERVED_INSTANCES
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools import ResolvedNodeClass, Subnet
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from joiner_local.aws_sessions import aws_session

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.launching import NodeClassAnswers, NodeClassPolicy, resolve_node_class
+from joiner.launching.node_class_answers import NodeClassAnswers
+from joiner.launching.node_class_policy import NodeClassPolicy
+from joiner.launching.node_class_resolution import resolve_node_class
 from joiner.pools import NodeClass, read_manifests
 from tests.published_examples import BY_ID, CLUSTER, EXAMPLES, node_class
 from tests.unit.cli.command_runs import joiner, pool, write

@@ -48,11 +48,22 @@ print(*sorted(sys.modules))
 """
 
 
+PLANNER = ("joiner.planning.planner", "joiner.planning.search")
+PREPARATION = (
+    "joiner.launching.image_families",
+    "joiner.launching.launch_grouping",
+    "joiner.launching.node_class_resolution",
+)
+"""Modules that prepare launches."""
+
+
 @pytest.mark.parametrize(
     ("function", "unneeded"),
     [
         ("ring_doorbell", ("joiner.pools", "joiner.cluster", "kubernetes")),
-        ("find_pending_pods", ("yaml", "kubernetes.client.models", "boto3", "highspy")),
+        ("find_pending_pods", ("yaml", "kubernetes.client.models", "boto3", "highspy", *PLANNER, *PREPARATION)),
+        ("record_launches", (*PLANNER, *PREPARATION)),
+        ("check_registration", (*PLANNER, *PREPARATION)),
         ("record_node_claims", ("yaml", "kubernetes.client.models", "boto3", "highspy")),
         ("launch_instances", ("joiner.planning", "kubernetes", "boto3", "highspy")),
     ],

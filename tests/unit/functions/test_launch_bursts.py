@@ -22,7 +22,8 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Execution, Task
 from joiner.cluster import Resources
-from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, group_launches
+from joiner.launching import Launch, LaunchOffering
+from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
 from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CATALOGUE, CLASS, CLUSTER, NOON

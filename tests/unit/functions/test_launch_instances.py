@@ -15,7 +15,8 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Throttled, NoAnswer
 from joiner.adapters.payload import Execution, Task
 from joiner.cluster import Resources
-from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, LaunchOutcome, group_launches
+from joiner.launching import Launch, LaunchOffering, LaunchOutcome
+from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
 from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
 from joiner.pools.resolved_node_class import PlacementGroup
 from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused

@@ -12,7 +12,7 @@ from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Execution, Task
-from joiner.launching import AllowedResources, NodeClassPolicy
+from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from tests.unit.functions.fake_ec2 import lost, refused
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLUSTER, NODECLASS, NODEPOOL, NOON

@@ -7,16 +7,11 @@ from typing import Any, Final
 
 from joiner.catalogue import Catalogue, InstanceType
 from joiner.cluster import Resources
-from joiner.launching import (
-    AllowedResources,
-    ClaimToLaunch,
-    Launch,
-    LaunchOffering,
-    NodeClassAnswers,
-    NodeClassPolicy,
-    group_launches,
-    resolve_node_class,
-)
+from joiner.launching import Launch, LaunchOffering
+from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
+from joiner.launching.node_class_answers import NodeClassAnswers
+from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
+from joiner.launching.node_class_resolution import resolve_node_class
 from joiner.launching.node_images import list_image_parameters
 from joiner.pools import (
     BlockDevice,

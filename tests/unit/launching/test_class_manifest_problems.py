@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from joiner.launching import find_manifest_problems
+from joiner.launching.class_manifest_problems import find_manifest_problems
 from joiner.pools import BlockDevice, ImageTerm, KubeletConfiguration, NodeClass
 from tests.unit.launching.launch_scenario import CEILINGS, TEMPLATE, resolved
 

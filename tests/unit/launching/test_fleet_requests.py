@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner.launching import ClaimToLaunch, Launch, LaunchOffering, group_launches
+from joiner.launching import Launch, LaunchOffering
+from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
 from joiner.pools import BlockDevice, MetadataOptions, NodeClass
 from tests.unit.launching.launch_scenario import (
     CATALOGUE,

@@ -10,7 +10,7 @@ from joiner.catalogue.allocatable import compute_default_capacity, subtract_rese
 from joiner.catalogue.class_compatibility import find_incompatibility
 from joiner.catalogue.instance_features import InstanceFeatures
 from joiner.catalogue.instance_types import Interfaces
-from joiner.launching import resolve_node_class
+from joiner.launching.node_class_resolution import resolve_node_class
 from joiner.launching.node_interfaces import build_interface_fields
 from joiner.launching.user_data import build_user_data
 from joiner.pools import KubeletConfiguration, NodeClass, ResolvedNodeClass

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from joiner.launching import AllowedResources
-from joiner.launching.node_class_policy import NodeClassPolicy
+from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.node_class_resolution import resolve_node_class
 from joiner.pools import (

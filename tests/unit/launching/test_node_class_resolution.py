@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from joiner.launching import refuse_after_lookup, resolve_node_class
 from joiner.launching.node_class_queries import ImageQuery, build_queries, query_parameter_images
+from joiner.launching.node_class_resolution import refuse_after_lookup, resolve_node_class
 from joiner.pools import ImageTerm, NodeClass, NodeClassProblem, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import ClassKind
 from tests.unit.launching.launch_scenario import CEILINGS, SUBNETS, TEMPLATE, VERSION, found, parameters, resolved

@@ -8,7 +8,8 @@ import pytest
 from joiner.catalogue import Catalogue
 from joiner.catalogue.instance_features import EFA, InstanceFeatures
 from joiner.cluster import Resources
-from joiner.launching import LaunchOffering, group_launches
+from joiner.launching import LaunchOffering
+from joiner.launching.launch_grouping import group_launches
 from joiner.launching.node_interfaces import build_interface_fields, find_interface_problems
 from joiner.pools import NodeClass
 from joiner.pools.node_class import ConnectionTracking, NetworkInterface

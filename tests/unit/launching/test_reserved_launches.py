@@ -7,7 +7,8 @@ from typing import Any, Final
 import pytest
 
 from joiner import names
-from joiner.launching import CapacityShortage, ClaimToLaunch, Launch, RefusedClaim, group_launches, read_fleet_answer
+from joiner.launching import CapacityShortage, Launch, read_fleet_answer
+from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim, group_launches
 from joiner.launching.launch_outcome import read_instances
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.reservation_matching import read_reservations

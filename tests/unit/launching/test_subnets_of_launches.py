@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from joiner.launching import ClaimToLaunch, Launch, LaunchOffering
+from joiner.launching import Launch, LaunchOffering
+from joiner.launching.launch_grouping import ClaimToLaunch
 from joiner.pools import ResolvedNodeClass, Subnet
 from tests.unit.launching.launch_scenario import POOL, launches, resolved, wanted
 

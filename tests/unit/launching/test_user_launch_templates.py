@@ -9,15 +9,11 @@ import pytest
 
 from joiner.catalogue import Catalogue, InstanceType
 from joiner.cluster import Resources
-from joiner.launching import (
-    AllowedResources,
-    ClaimToLaunch,
-    LaunchOffering,
-    NodeClassPolicy,
-    group_launches,
-    resolve_node_class,
-)
+from joiner.launching import LaunchOffering
+from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
+from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
+from joiner.launching.node_class_resolution import resolve_node_class
 from joiner.launching.user_launch_templates import (
     DescribedTemplate,
     explain_absence,

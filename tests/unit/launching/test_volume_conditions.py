@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from joiner.launching import EbsDefaults
-from joiner.launching.block_devices import VolumeAnswers, find_volume_problems
+from joiner.launching.block_devices import EbsDefaults, VolumeAnswers, find_volume_problems
 from joiner.pools import BlockDevice
 from tests.unit.launching.launch_scenario import CEILINGS, TEMPLATE
 from tests.unit.launching.test_node_class_policy import refusals

@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Ceilings, Plan, PlanPolicies, Snapshot, plan
+from joiner.planning import Ceilings, Plan, PlanPolicies, Snapshot
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
+from joiner.planning.planner import plan
 from joiner.pools import ResolvedNodeClass, Subnet
 
 Json = Mapping[str, Any]

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Planner, Snapshot
+from joiner.planning import Plan, Snapshot
+from joiner.planning.planner import Planner
 from joiner.pools import ResolvedNodeClass, Subnet
 
 CASES = Path(__file__).parents[2] / "data" / "oracle"

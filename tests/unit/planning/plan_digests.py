@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Final
 
 from bench.cases import CLASSES, SHIPPED, read_cases, read_catalogue
-from joiner.planning import Plan, plan
+from joiner.planning import Plan
 from joiner.planning.effort import Effort
+from joiner.planning.planner import plan
 from tests.unit.planning.oracle import CASES, OracleCase
 
 DIGESTS: Final = Path(__file__).parents[2] / "data" / "plan_digests.json"

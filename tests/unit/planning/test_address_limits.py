@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Ceilings, Plan, Snapshot, plan
+from joiner.planning import Ceilings, Plan, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools import ResolvedNodeClass, Subnet
 from tests.plan_checker import check_plan
 from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, node_pool, pods, spread

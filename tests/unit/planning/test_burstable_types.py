@@ -7,7 +7,8 @@ import pytest
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import sustained_millicores
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
+from joiner.planning.planner import plan
 from tests.unit.planning.drawn_clusters import CLASSES, instance_type, node_pool, pods
 
 TYPES: dict[str, dict[str, Any]] = {

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.catalogue.commitments import Commitment, Machine, apply_commitments
-from joiner.planning import Ceilings, Plan, Snapshot, plan
+from joiner.planning import Ceilings, Plan, Snapshot
 from joiner.planning.model.running_commitments import cover_running_nodes
-from joiner.planning.planner import Planner
+from joiner.planning.planner import Planner, plan
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
 from joiner_cli.rendering.plan_table import render_plan_summary
 from tests.law_settings import examples

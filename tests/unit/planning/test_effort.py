@@ -7,8 +7,9 @@ import time
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
 from joiner.planning.effort import Effort, Meter
+from joiner.planning.planner import plan
 from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, pod
 

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, PlanTolerances, Snapshot, plan
+from joiner.planning import Plan, PlanTolerances, Snapshot
 from joiner.planning.effort import Effort
+from joiner.planning.planner import plan
 from tests.plan_checker import check_plan
 from tests.unit.planning.drawn_clusters import (
     CATALOGUE,

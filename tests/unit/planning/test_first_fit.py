@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
 from joiner.planning.effort import Effort
+from joiner.planning.planner import plan
 from tests.law_settings import examples
 from tests.plan_checker.amounts import amount
 from tests.unit.planning.drawn_clusters import (

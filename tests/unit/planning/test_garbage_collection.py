@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
 from joiner.planning.effort import Effort
 from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.planner import plan
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, HOST, Json, node, node_pool, pods, spread
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,8 @@ import pytest
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.catalogue.total_node_prices import NodePrices
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools.additional_node_costs import NodeCosts
 from joiner_cli.rendering.plan_table import describe_parts
 from tests.plan_checker.check import check_plan

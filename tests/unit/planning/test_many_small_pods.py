@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from joiner.planning import PlanTolerances, Snapshot, plan
+from joiner.planning import PlanTolerances, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools import ResolvedNodeClass, Subnet
 from joiner.pools.additional_node_costs import NodeCosts
 from joiner_cli.catalogue_files import load_catalogue

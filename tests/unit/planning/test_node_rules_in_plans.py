@@ -191,7 +191,8 @@ def test_a_zone_can_be_asked_for_by_its_id() -> None:
     from dataclasses import replace
 
     from joiner.catalogue import Catalogue
-    from joiner.planning import Snapshot, plan
+    from joiner.planning import Snapshot
+    from joiner.planning.planner import plan
     from joiner.pools import Subnet
     from tests.unit.planning.drawn_clusters import CATALOGUE
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
 from joiner.planning.effort import Effort, Meter
+from joiner.planning.planner import plan
 from tests.law_settings import examples
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONE, ZONES, Json, clusters, node_pool, pods, spread
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools.resolved_node_class import Image
 from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, node, node_pool, pods

@@ -8,7 +8,8 @@ import pytest
 
 from joiner import names
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools.resolved_node_class import PlacementGroup
 from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, node_pool, pods

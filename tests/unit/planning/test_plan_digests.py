@@ -5,8 +5,8 @@ import platform
 
 import pytest
 
-from joiner.planning import Planner
 from joiner.planning.packing.kernel.compiled_kernel import best_library
+from joiner.planning.planner import Planner
 from tests.unit.planning.oracle import CASES, OracleCase
 from tests.unit.planning.plan_digests import DIGESTS, digest, digests
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.planning import PlanTolerances, Snapshot, plan
+from joiner.planning import PlanTolerances, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools import ResolvedNodeClass, Subnet
 from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, node, node_pool, pods
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot, plan
+from joiner.planning import Plan, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools import CapacityReservation
 from tests.unit.planning.checked_plans import cluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json, node_pool, pods

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Ceilings, Plan, Snapshot, plan
+from joiner.planning import Ceilings, Plan, Snapshot
+from joiner.planning.planner import plan
 from joiner.pools import ResolvedNodeClass, Subnet
 from joiner.pools.additional_node_costs import NodeCosts
 from tests.unit.planning.drawn_clusters import ZONES, instance_type, node_pool, pods

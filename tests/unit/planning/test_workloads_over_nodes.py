@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, PlanTolerances, Snapshot, plan
+from joiner.planning import Plan, PlanTolerances, Snapshot
 from joiner.planning.effort import Effort
+from joiner.planning.planner import plan
 from tests.plan_checker import check_plan
 from tests.unit.planning.drawn_clusters import CLASSES, HOST, ZONE, ZONES, instance_type, node_pool, pods
 

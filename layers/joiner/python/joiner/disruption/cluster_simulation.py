@@ -17,12 +17,13 @@ from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Pod
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch
-from joiner.planning import Ceilings, Offer, Planner, PlanPolicies, Snapshot
+from joiner.planning import Ceilings, Offer, PlanPolicies, Snapshot
 from joiner.planning.arrays import Floats, Marks
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.address_limits import fill_other_zones, find_full_zones, limit_addresses
+from joiner.planning.planner import Planner
 from joiner.planning.search import fill_existing_nodes, propose_and_realize
 from joiner.planning.state.excluded_types import excluded_types
 from joiner.planning.state.node_state import NodeState

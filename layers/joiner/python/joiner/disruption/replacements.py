@@ -20,9 +20,10 @@ from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.evictions_left import EvictionsLeft
 from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings_at_risk, find_outdated_nodes
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
-from joiner.planning import Ceilings, Plan, PlannedNode, Planner, PlanPolicies, Snapshot
+from joiner.planning import Ceilings, Plan, PlannedNode, PlanPolicies, Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
+from joiner.planning.planner import Planner
 from joiner.planning.state.static_pools import REPLICAS
 from joiner.pools import NodePool, ResolvedNodeClass
 from joiner.pools.disruption_budgets import count_remaining_disruptions

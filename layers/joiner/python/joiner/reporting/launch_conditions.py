@@ -6,9 +6,9 @@ the object of a user, so it stays and is tried again.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from joiner.launching import LaunchOutcome, RefusedClaim
+from joiner.launching import LaunchOutcome
 from joiner.names import EXECUTION, LEASE
 from joiner.planning import Plan, Snapshot
 from joiner.planning.inputs.claim_pools import CLAIMS_OF_A_PLAN
@@ -17,6 +17,9 @@ from joiner.pools.pool_status import MESSAGE_LIMIT
 from joiner.pools.standalone_claims import find_claims_to_launch
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.launch_events import list_shortages, without_encoded_part
+
+if TYPE_CHECKING:  # most functions group no launches, and start without that module
+    from joiner.launching.launch_grouping import RefusedClaim
 
 INSUFFICIENT_CAPACITY: Final = "InsufficientCapacity"
 TURNS: Final = (
@@ -37,7 +40,7 @@ def with_problems(claim: NodeClaim, problems: Iterable[InvalidManifest], at: dat
     return _unlaunched(claim, reason, message or "no plan has a node for it", at)
 
 
-def with_refusal(claim: NodeClaim, refusal: RefusedClaim, at: datetime) -> NodeClaim:
+def with_refusal(claim: NodeClaim, refusal: "RefusedClaim", at: datetime) -> NodeClaim:
     """Return the claim with the reason why EC2 cannot be asked for its instance."""
     return _unlaunched(claim, refusal.reason, refusal.message, at)
 
@@ -72,7 +75,7 @@ def explain_unlaunched_claims(
     world: Snapshot,
     plan: Plan,
     problems: Sequence[InvalidManifest],
-    refusals: Mapping[str, RefusedClaim],
+    refusals: "Mapping[str, RefusedClaim]",
     at: datetime,
 ) -> tuple[list[NodeClaim], list[NodeClaim]]:
     """Return the standalone claims of the snapshot that the plan does not launch, with the reason, and all standalone

@@ -5,15 +5,17 @@ Events on pools and classes report their mistakes.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joiner.cluster import Pod
-from joiner.launching import RefusedClaim
 from joiner.lifecycle.node_deadlines import registration_deadline
 from joiner.planning import ExistingNode, PendingPod, Plan, PlannedNode, Reason
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, ResolvedNodeClass
 from joiner.pools.timestamps import format_timestamp
 from joiner.reporting.events import Event, Subject
+
+if TYPE_CHECKING:  # most functions group no launches, and start without that module
+    from joiner.launching.launch_grouping import RefusedClaim
 
 REASONS_SHOWN = 6
 AMOUNT = re.compile(r"\d+(\.\d+)?")
@@ -48,7 +50,7 @@ def report_plan(
 def report_mistakes(
     manifests: Iterable[Mapping[str, Any]],
     problems: Collection[InvalidManifest],
-    refused: Iterable[tuple[NodeClaim, RefusedClaim]],
+    refused: "Iterable[tuple[NodeClaim, RefusedClaim]]",
 ) -> list[Event]:
     """Return the events of pools and classes: mistakes in their manifests, and claims that could not be created."""
     subjects = {
