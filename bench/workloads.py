@@ -6,7 +6,8 @@ quiet cores; they are shown beside Joiner's. Compare on a quiet machine only.
 
 The stages are the states of the executions, by the seconds from `apply` to the first entry and the last exit. The time
 of functions is the sum of their REPORT lines, and their CPU time is that of their sandboxes, starts included. So both
-are separate from the local AWS, and the CPU time does not depend on other load of the machine.
+are separate from the local AWS, and the CPU time does not depend on other load of the machine. The programs of the
+local stack follow with theirs.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from rich.table import Table
 from bench.benchmark_stack import deployed_stack
 from bench.lambda_reports import reports, service_names
 from bench.lifecycle import quantile
+from bench.process_seconds import cpu_seconds, spent
 from bench.spread_waits import first_nodes, read_pods, waits_from_allowed, waits_from_ready
 from bench.workload_milestones import Milestone, milestones
 from joiner_local.control_plane.kube_api import Object
@@ -164,6 +166,8 @@ class Outcome:
     """Seconds from when the spread of a pod allows it on its Ready node."""
     function_seconds: Mapping[str, tuple[float, float, int]]
     """By function: seconds, seconds of CPU, and invocations."""
+    program_seconds: Mapping[str, float]
+    """By program of the local stack: seconds of CPU until all pods ran."""
     executions: int
     rings: Mapping[str, Mapping[str, int]]
     """By webhook of the doorbell: its calls by HTTP status; 200 is an answer, 0 none in time."""
@@ -181,7 +185,7 @@ class WorkloadRun:
         kube = self._deployed.kube
         kube.apply_manifests(pool(workload.largest))
         self._wait_until_validated()
-        cpu = self._cpu_seconds()
+        cpu, programs = self._cpu_seconds(), cpu_seconds(self._stack.known.supervisor)
         began = time.time()
         for one in workload.deployments:
             kube.create(DEPLOYMENTS, one)
@@ -191,6 +195,7 @@ class WorkloadRun:
                 break
             time.sleep(POLL)
         ended = time.time()
+        used = spent(programs, cpu_seconds(self._stack.known.supervisor))
         pods = kube.items(PODS)
         running = sum(one["status"].get("phase") == "Running" for one in pods)
         claims = kube.items(NODE_CLAIMS)
@@ -209,6 +214,7 @@ class WorkloadRun:
             ready_to_running=waits_from_ready(started),
             allowed_to_running=waits_from_allowed(started, first_nodes(nodes)),
             function_seconds=self._function_seconds(began, cpu),
+            program_seconds=used,
             executions=count,
             rings=webhook_calls(kube.call("GET", "/metrics")["text"]),
         )
@@ -350,6 +356,8 @@ def stage_table(one: Outcome) -> Table:
     shown.add_row(
         "all functions", f"{total:.2f} s CPU", "", str(sum(times for _, _, times in one.function_seconds.values()))
     )
+    for name, used in one.program_seconds.items():
+        shown.add_row(f"program {name}", f"{used:.2f} s CPU", "", "")
     return shown
 
 

@@ -21,6 +21,7 @@ Object = dict[str, Any]
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"  # lists of conditions are merged by type
 TOO_MANY_REQUESTS = 429
 APPLY = "application/apply-patch+yaml"  # JSON is YAML
 

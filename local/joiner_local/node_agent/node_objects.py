@@ -16,7 +16,7 @@ from joiner_local.node_agent.node_registration import Registration
 KUBELET: Final = "local.joiner.dev/kubelet"  # label: from now on KWOK simulates this node's kubelet
 READY_AFTER: Final = "local.joiner.dev/ready-after"
 FAULT: Final = "local.joiner.dev/fault"
-ADMITTED: Final = "local.joiner.dev/admitted"
+START_AFTER: Final = "local.joiner.dev/start-after"  # annotation of a pod: seconds from its admission to Running
 UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 SHUTDOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
 ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}

@@ -6,8 +6,17 @@ from typing import Any
 import pytest
 
 from joiner_local.control_plane.kube_api import Object
-from joiner_local.node_agent.kubelet_pods import BOUND_PODS, LISTED, NODES, PodDecisions
-from joiner_local.node_agent.node_objects import ADMITTED, KUBELET
+from joiner_local.node_agent.kubelet_pods import (
+    BOUND_PODS,
+    DUE,
+    LISTED,
+    NODES,
+    STARTS,
+    PodAddresses,
+    PodDecisions,
+    running_status,
+)
+from joiner_local.node_agent.node_objects import KUBELET
 from joiner_local.node_agent.pod_admission import Rejection, judge, requests_of
 
 
@@ -26,6 +35,7 @@ def node(
                 "nvidia.com/gpu": "1",
             },
             "conditions": [{"type": "Ready", "status": str(ready)}],
+            "addresses": [{"type": "InternalIP", "address": "10.0.0.7"}, {"type": "Hostname", "address": name}],
         },
     }
 
@@ -36,16 +46,18 @@ def pod(
     *,
     cpu: str = "500m",
     phase: str = "Pending",
-    annotations: dict[str, str] | None = None,
+    deleted: bool = False,
     **spec: Any,
 ) -> Object:
     container = {
         "name": "main",
+        "image": "pause",
         "resources": {"requests": {"cpu": cpu, **spec.pop("more", {})}},
         "ports": spec.pop("ports", []),
     }
+    metadata: Object = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
     return {
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "annotations": annotations or {}},
+        "metadata": metadata | ({"deletionTimestamp": "2026-11-21T05:17:00Z"} if deleted else {}),
         "spec": {"nodeName": on, "containers": [container], **spec},
         "status": {"phase": phase},
     }
@@ -127,12 +139,14 @@ class Hands:
     """What was written."""
 
     started: list[str] = field(default_factory=list)
+    running: list[tuple[str, str]] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
 
     def decisions(self) -> PodDecisions:
         return PodDecisions(
             lambda pod: self.started.append(pod["metadata"]["name"]),
+            lambda pod, node: self.running.append((pod["metadata"]["name"], node["metadata"]["name"])),
             lambda pod, rejection: self.refused.append((pod["metadata"]["name"], rejection.reason)),
             self.deleted.append,
         )
@@ -193,19 +207,78 @@ def test_no_pod_is_admitted_to_a_silent_node() -> None:
     assert hands.started == ["a"]
 
 
-def test_pods_admitted_by_an_earlier_agent_count() -> None:
+def test_pods_that_run_since_an_earlier_agent_have_their_place() -> None:
     hands = Hands()
     decisions = hands.decisions()
     decisions.take((NODES, LISTED, [node()]))
-    decisions.take(
-        (
-            BOUND_PODS,
-            LISTED,
-            [pod("old", cpu="1900m", phase="Running", annotations={ADMITTED: "true"}), pod("new", cpu="100m")],
-        )
-    )
+    decisions.take((BOUND_PODS, LISTED, [pod("new", cpu="100m"), pod("old", cpu="1900m", phase="Running")]))
 
     assert (hands.started, hands.refused) == ([], [("new", "OutOfcpu")])
+
+
+def test_a_pod_runs_when_its_containers_have_started() -> None:
+    hands = Hands()
+    decisions = hands.decisions()
+    decisions.take((NODES, LISTED, [node()]))
+    decisions.take((BOUND_PODS, "ADDED", pod("a")))
+    assert (hands.started, hands.running) == (["a"], [])
+
+    decisions.take((STARTS, DUE, pod("a")))
+    decisions.take((STARTS, DUE, pod("a")))
+
+    assert hands.running == [("a", "n1")]
+
+
+def test_a_pod_that_is_deleted_while_its_containers_start_never_runs() -> None:
+    hands = Hands()
+    decisions = hands.decisions()
+    decisions.take((NODES, LISTED, [node()]))
+    for name, change in (("leaving", "MODIFIED"), ("gone", "DELETED")):
+        decisions.take((BOUND_PODS, "ADDED", pod(name)))
+        decisions.take((BOUND_PODS, change, pod(name, deleted=True)))
+        decisions.take((STARTS, DUE, pod(name)))
+
+    assert hands.running == []
+
+
+def test_a_pod_whose_kubelet_falls_silent_while_it_starts_runs_when_it_is_back() -> None:
+    hands = Hands()
+    decisions = hands.decisions()
+    decisions.take((NODES, LISTED, [node()]))
+    decisions.take((BOUND_PODS, "ADDED", pod("a")))
+    decisions.take((NODES, "MODIFIED", node(played=False)))
+    decisions.take((STARTS, DUE, pod("a")))
+    assert hands.running == []
+
+    decisions.take((NODES, "MODIFIED", node()))
+    decisions.take((STARTS, DUE, pod("a")))
+
+    assert (hands.started, hands.running) == (["a", "a"], [("a", "n1")])
+
+
+def test_a_running_pod_has_the_address_of_its_node_or_one_of_its_own() -> None:
+    addresses = PodAddresses()
+    first, second = addresses.of(pod("a"), node()), addresses.of(pod("b"), node())
+
+    assert first != second
+    assert addresses.of(pod("c", hostNetwork=True), node()) == "10.0.0.7"
+
+
+def test_a_running_pod_is_ready_also_by_its_readiness_gates() -> None:
+    status = running_status(
+        pod("a", readinessGates=[{"conditionType": "example.com/gate"}]), node(), "100.64.0.1", "2026-11-21T05:17:00Z"
+    )
+
+    assert (status["phase"], status["hostIP"], status["podIP"]) == ("Running", "10.0.0.7", "100.64.0.1")
+    assert status["startTime"] == "2026-11-21T05:17:00Z"
+    assert [each["type"] for each in status["conditions"] if each["status"] == "True"] == [
+        "PodReadyToStartContainers",
+        "Initialized",
+        "ContainersReady",
+        "Ready",
+        "example.com/gate",
+    ]
+    assert [(each["name"], each["ready"]) for each in status["containerStatuses"]] == [("main", True)]
 
 
 def test_a_pod_that_vanished_without_a_watch_releases_its_resources() -> None:
