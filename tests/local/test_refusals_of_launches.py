@@ -49,6 +49,15 @@ def many_templates(bench: Bench) -> Any:
     )
 
 
+def two_subnets_of_a_zone(bench: Bench) -> Any:
+    pad, zone = bench.pad(), "us-east-1a"
+    first = bench.ec2.describe_subnets(SubnetIds=[bench.network.subnets[zone]])["Subnets"][0]
+    vpc = {"VpcId": first["VpcId"], "AvailabilityZone": zone}
+    bench.ec2.associate_vpc_cidr_block(VpcId=first["VpcId"], CidrBlock="100.64.0.0/24")
+    other = bench.ec2.create_subnet(**vpc, CidrBlock="100.64.0.0/28")["Subnet"]["SubnetId"]
+    return pad.fleet([pad.override(), pad.override(SubnetId=other)])
+
+
 def interface_of_its_own(bench: Bench) -> Any:
     subnet = next(iter(bench.network.subnets.values()))
     made = bench.ec2.create_network_interface(SubnetId=subnet)["NetworkInterface"]["NetworkInterfaceId"]
@@ -216,6 +225,13 @@ ROWS: Final = (
         "InvalidParameterValue",
         "The number of overrides (301) exceeds the maximum of 300 for one fleet.",
         QUOTAS,
+    ),
+    LaunchRefusal(
+        "two subnets of a zone",
+        two_subnets_of_a_zone,
+        "InvalidFleetConfig",
+        "The fleet configuration contains duplicate instance pools.",
+        "aws-plugin-for-slurm#19, terraform-aws-github-runner#5297",
     ),
     LaunchRefusal(
         "51 launch templates",

@@ -113,9 +113,7 @@ class FleetRequest:
             raise invalid(f"The allocation strategy '{strategy}' is not supported for {lifecycle} capacity.")
         _check_size(params.get("LaunchTemplateConfigs") or [])
         check_fleet(params)
-        pools = tuple(_pools(params.get("LaunchTemplateConfigs") or [], lifecycle, backend))
-        if not pools:
-            raise EC2ClientError("MissingParameter", "The request must contain the parameter LaunchTemplateConfigs")
+        pools = _read_pools(params.get("LaunchTemplateConfigs") or [], lifecycle, backend)
         minimum = int(options.get("MinTargetCapacity") or 0)
         single_type, single_zone = bool(options.get("SingleInstanceType")), bool(options.get("SingleAvailabilityZone"))
         if minimum and not (single_type or single_zone):
@@ -176,6 +174,16 @@ def tags_by_type(specifications: Sequence[Mapping[str, Any]]) -> dict[str, Tags]
         kind = specification.get("ResourceType", "")
         found.setdefault(kind, {}).update({tag["Key"]: tag.get("Value", "") for tag in specification.get("Tags", [])})
     return found
+
+
+def _read_pools(configs: Sequence[Mapping[str, Any]], lifecycle: str, backend: Any) -> tuple[LaunchPool, ...]:
+    """Return the pools. EC2 refuses two of the same type and zone, also if their subnets differ."""
+    pools = tuple(_pools(configs, lifecycle, backend))
+    if not pools:
+        raise EC2ClientError("MissingParameter", "The request must contain the parameter LaunchTemplateConfigs")
+    if len({asked.pool for asked in pools}) < len(pools):
+        raise EC2ClientError("InvalidFleetConfig", "The fleet configuration contains duplicate instance pools.")
+    return pools
 
 
 def _pools(configs: Sequence[Mapping[str, Any]], lifecycle: str, backend: Any) -> Iterator[LaunchPool]:
