@@ -29,14 +29,14 @@ EXPIRING_PREFIXES: Final = (
     "catalogue/2",
 )
 """Documents of one execution, and dated catalogues (`catalogue/2026-11-21...`). They expire with the logs that refer to
-them. The latest catalogue, the pod events of the last sweep, the observed memory of nodes and the hours of spot nodes
-do not expire."""
+them. The latest catalogue, the pod events of the last sweep, the observed memory of nodes, the hours of spot nodes
+and the free addresses of subnets do not expire."""
 
-AWAITED_DOCUMENTS: Final = ("catalogue", "observed-memory", "pod-events", "spot-hours")
+AWAITED_DOCUMENTS: Final = ("catalogue", "free-addresses", "observed-memory", "pod-events", "spot-hours")
 """Documents that a function may ask for before they exist: a missing catalogue is `NoCatalogue`, which the state
-machine retries; without pod events no pod has moved yet, without observed memory no node has joined yet, and without
-spot hours none was a spot node. Every other document was written by the execution that asks for it, and is an error if
-it is missing."""
+machine retries; without pod events no pod has moved yet, without observed memory no node has joined yet, without spot
+hours none was a spot node, and without free addresses no sweep has resolved the node classes yet. Every other document
+was written by the execution that asks for it, and is an error if it is missing."""
 
 GET_ACTIONS: Final = ("dynamodb:GetItem",)
 GET_IN_BATCHES_ACTIONS: Final = ("dynamodb:BatchGetItem",)

@@ -12,7 +12,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from joiner.adapters import documents, environment
+from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.ec2_client import Ec2, Parameters
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
@@ -36,6 +36,7 @@ from joiner.launching.user_launch_templates import (
 from joiner.lifecycle.immediate_terminations import hold_class_back
 from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.pools import LaunchTemplateVersion, NodeClass, NodeClassProblem, ResolvedNodeClass, complete_class
+from joiner.pools.resolved_node_class import digest_free_addresses
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
@@ -93,7 +94,15 @@ class NodeClassResolver:
                 logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
         ready = sum(each.ready for each in resolved)
         key = documents.put_node_classes(self._store, task, resolved)
+        if every:
+            self._note_addresses(resolved)
         return {"classes": key, "ready": ready, "refused": len(resolved) - ready}
+
+    def _note_addresses(self, resolved: Sequence[ResolvedNodeClass]) -> None:
+        """Store which zones have free addresses, if that changed: nodes may be replaced there now."""
+        digest = digest_free_addresses(resolved)
+        if digest != sweep_documents.get_free_addresses(self._store):
+            sweep_documents.put_free_addresses(self._store, digest)
 
     def _resolve_others(
         self, others: Sequence[NodeClass], resolve: Callable[[NodeClass], ResolvedNodeClass]

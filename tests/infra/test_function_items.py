@@ -114,6 +114,7 @@ DOCUMENTS = {
     "catalogue": "catalogue",
     "console": "consoles",
     "events": "events",
+    "free_addresses": "free-addresses",
     "instances": "instances",
     "launch": "launches",
     "launches": "launches",

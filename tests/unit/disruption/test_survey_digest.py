@@ -40,6 +40,7 @@ def digest(
     recommended: Sequence[str] = (),
     closed: Sequence[str] = (),
     buffers: str = "",
+    addresses: str = "",
     now: datetime = LATER,
 ) -> str:
     lists = {"poddisruptionbudgets": budgets}
@@ -54,6 +55,7 @@ def digest(
         recommended=recommended,
         closed=closed,
         buffers=buffers,
+        addresses=addresses,
         now=now,
     )
 
@@ -84,8 +86,20 @@ def test_no_node_that_may_be_disrupted_means_no_survey() -> None:
         {"pool": replace(POOL, disruption=replace(POOL.disruption, budgets=(DisruptionBudget("0"),)))},
         {"claim": CLAIM.with_condition("Drifted", "True", at=NOON)},
         {"buffers": "of other buffers"},
+        {"addresses": "EC2NodeClass/default/us-east-1a/8"},
     ],
-    ids=["pod gone", "pod more", "pod protected", "not ready", "do-not-disrupt", "PDB", "budget", "drifted", "buffers"],
+    ids=[
+        "pod gone",
+        "pod more",
+        "pod protected",
+        "not ready",
+        "do-not-disrupt",
+        "PDB",
+        "budget",
+        "drifted",
+        "buffers",
+        "free addresses",
+    ],
 )
 def test_what_decides_changes_the_digest(changed: dict[str, Any]) -> None:
     assert digest(**changed) not in ("", digest())

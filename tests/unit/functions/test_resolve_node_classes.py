@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from functions.resolve_node_classes import handler as resolve_node_classes
-from joiner.adapters import documents
+from joiner.adapters import documents, sweep_documents
 from joiner.adapters.ec2_client import Ec2, Parameters
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
@@ -149,3 +149,13 @@ def test_a_class_that_no_pool_names_does_not_stop_the_others(
     _, classes = answer(cluster, account, every=True, bad_is_named=False, time_left=time_left)
 
     assert set(classes) == resolved
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_a_resolution_of_every_class_stores_the_free_addresses_for_the_sweep(
+    cluster: SimulatedCluster, every: bool
+) -> None:
+    answer(cluster, FakeAccount(), every=every)
+
+    found = ",".join(f"EC2NodeClass/{name}/us-east-1a/8" for name in ("default", "unnamed"))
+    assert sweep_documents.get_free_addresses(cluster.store) == (found if every else "")

@@ -47,6 +47,14 @@ def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(stan
     assert memory(standing, EmptyNodes).all() == memory(standing, Absences).since() == {}
 
 
+def test_free_addresses_that_change_let_the_cluster_be_surveyed_for_replacements(standing: SimulatedCluster) -> None:
+    before = looked(standing, 1)[0]["disruption"]["digest"]
+
+    sweep_documents.put_free_addresses(standing.store, "EC2NodeClass/default/us-east-1a/8")
+
+    assert looked(standing, 2)[0]["disruption"]["digest"] != before
+
+
 def test_a_proposal_is_due_after_a_change_and_else_at_growing_intervals(standing: SimulatedCluster) -> None:
     proposals, first = memory(standing, Disruptions), looked(standing, 1)[0]["disruption"]
     start = standing.now

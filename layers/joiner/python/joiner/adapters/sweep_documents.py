@@ -1,4 +1,5 @@
-"""The documents that each sweep may replace: the pods it saw on each node, and the memory that nodes reported."""
+"""The documents that each sweep may replace: the pods it saw on each node, the memory that nodes reported, and the free
+addresses of subnets, which are read with the node classes."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -52,3 +53,18 @@ def _read_observed_memory(stored: Any) -> ObservedMemories:
         str(name): {str(image): ObservedMemory(int(size), int(at)) for image, (size, at) in of_type.items()}
         for name, of_type in stored["types"].items()
     }
+
+
+FREE_ADDRESSES: Final = "free-addresses/latest.json.gz"
+
+
+def put_free_addresses(store: Store, digest: str) -> None:
+    """Store the digest of the free addresses of all node classes."""
+    store.put(FREE_ADDRESSES, {"digest": digest})
+
+
+def get_free_addresses(store: Store) -> str:
+    """Return the stored digest, read again only when it changed; empty if it is missing or cannot be read."""
+    return read_replaced_document(
+        store, FREE_ADDRESSES, lambda stored: str(stored["digest"]), "", what="the free addresses of subnets"
+    )

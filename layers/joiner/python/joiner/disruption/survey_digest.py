@@ -3,7 +3,8 @@
 After a survey that finds nothing, the next one finds nothing until something changes: a node, a pod on a node that may
 be disrupted, a pool, a PodDisruptionBudget, or a time that comes: the end of `consolidateAfter`, of a pod's protection
 or of a budget's window, the least age of a node, its graceful expiration, the health of canaries. All of it is in the
-digest, so there is no survey while nothing changes. Prices, images and offerings change without a sign in the cluster.
+digest, so there is no survey while nothing changes. The free addresses of subnets are in it as the node classes had
+them when they were last resolved. Prices, images and offerings change without a sign in the cluster.
 With the same digest, the cluster is therefore surveyed again after 10, 20, 40, and then every 60 minutes. A survey with
 actions that leaves the digest as it was had none of them executed: the lease was not free, or the second look differed.
 The next sweep surveys the cluster again, and later ones after 2 and then every 5 minutes.
@@ -78,6 +79,7 @@ def digest_for_disruption(
     recommended: Collection[str],
     closed: Collection[str],
     buffers: str = "",
+    addresses: str = "",
     now: datetime,
 ) -> str:
     """Return the digest; empty if no node may be disrupted.
@@ -85,7 +87,7 @@ def digest_for_disruption(
     `node_of` gives the node of each claim by its key, `pods_of` the pods of each node by its name, `pool_of` each pool
     by its key, `events` the last pod event of each claim by its key. `recommended` names claims whose Spot Instance EC2
     recommends to replace, `closed` are the keys of pools that cannot launch a node.
-    `buffers` is the digest of the CapacityBuffers and of what they name.
+    `buffers` is the digest of the CapacityBuffers and of what they name, `addresses` that of the free addresses.
     """
     ready, parts = 0, []
     for claim in claims:
@@ -108,7 +110,7 @@ def digest_for_disruption(
     parts += [f"closed/{each}" for each in closed]
     for plural in (*names.POOL_RESOURCES, *names.NODE_CLASS_RESOURCES):
         parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
-    parts.append(f"buffers/{buffers}")
+    parts += [f"buffers/{buffers}", f"addresses/{addresses}"]
     parts += [f"budget/{_edition(each)}/{_allows(each)}" for each in lists.get("poddisruptionbudgets") or ()]
     return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=10).hexdigest()
 

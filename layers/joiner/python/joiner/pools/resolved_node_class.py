@@ -4,10 +4,11 @@ A resource that is not found becomes a condition, not an exception. Pools of suc
 continue.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from joiner import names
 from joiner.cluster import Requirements
@@ -316,6 +317,30 @@ class ResolvedNodeClass:
             placement_group=PlacementGroup(**raw["placementGroup"]) if raw.get("placementGroup") else None,
             launch_template=LaunchTemplateVersion.from_json(given) if (given := raw.get("launchTemplate")) else None,
         )
+
+
+MANY_ADDRESSES: Final = 64
+"""From so many free addresses on, a zone counts as one whose addresses limit nothing."""
+
+
+def digest_free_addresses(classes: Iterable[ResolvedNodeClass]) -> str:
+    """Return the free addresses of each class in each zone in powers of two: a few more or less change nothing.
+
+    >>> subnets = tuple(Subnet(f"subnet-{free}", zone, free) for zone, free in (("a", 5), ("a", 6), ("b", None)))
+    >>> digest_free_addresses([ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)])
+    'EC2NodeClass/default/a/8'
+    """
+    found: Counter[str] = Counter()
+    for each in classes:
+        unknown = {subnet.zone for subnet in each.subnets if subnet.free_ips is None}
+        for subnet in each.subnets:
+            if subnet.zone not in unknown:
+                found[f"{each.key}/{subnet.zone}"] += subnet.free_ips or 0
+    return ",".join(f"{place}/{_round_down(free)}" for place, free in sorted(found.items()))
+
+
+def _round_down(free: int) -> int:
+    return min(MANY_ADDRESSES, 1 << free.bit_length() - 1) if free else 0
 
 
 def complete_classes(classes: Iterable[NodeClass], resolved: Mapping[str, ResolvedNodeClass]) -> tuple[NodeClass, ...]:
