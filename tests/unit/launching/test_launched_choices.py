@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.launching import LaunchOffering, group_launches
+from joiner.launching import LaunchOffering
+from joiner.launching.launch_grouping import group_launches
 from tests.unit.launching.launch_scenario import CLUSTER, POOL, instance_type, wanted
 
 FAMILY = "karpenter.k8s.aws/instance-family"
