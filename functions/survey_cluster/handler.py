@@ -208,8 +208,7 @@ class ClusterSurveying:
             events=events,
             recommended=recommended,
             closed=survey.closed_pools,
-            buffers=digest_buffers(survey.lists),
-            addresses=sweep_documents.get_free_addresses(self._store),
+            parts_beside=(digest_buffers(survey.lists), sweep_documents.get_free_addresses(self._store)),
             now=survey.now,
         )
         at_risk = (claim for claim in survey.claims if claim.name in recommended and claim.pool_key in pools)

@@ -47,7 +47,7 @@ def test_what_is_printed_is_read_back_unchanged(tmp_path: Path) -> None:
 
     assert Catalogue.from_json(answer.json) == packaged_catalogue()
     assert joiner("catalogue", "--catalogue", file, "-o", "json").out == answer.out
-    assert "catalogue: packaged, facts of 2026-07-20, 1340 instance types" in answer.err
+    assert "catalogue: packaged, facts of 2026-07-20, 1,340 instance types" in answer.err
 
 
 def test_an_unknown_type_is_an_error() -> None:

@@ -54,8 +54,7 @@ def digest(
         events=events,
         recommended=recommended,
         closed=closed,
-        buffers=buffers,
-        addresses=addresses,
+        parts_beside=(buffers, addresses),
         now=now,
     )
 

@@ -78,8 +78,7 @@ def digest_for_disruption(
     events: Mapping[str, datetime],
     recommended: Collection[str],
     closed: Collection[str],
-    buffers: str = "",
-    addresses: str = "",
+    parts_beside: Sequence[str] = (),
     now: datetime,
 ) -> str:
     """Return the digest; empty if no node may be disrupted.
@@ -87,7 +86,7 @@ def digest_for_disruption(
     `node_of` gives the node of each claim by its key, `pods_of` the pods of each node by its name, `pool_of` each pool
     by its key, `events` the last pod event of each claim by its key. `recommended` names claims whose Spot Instance EC2
     recommends to replace, `closed` are the keys of pools that cannot launch a node.
-    `buffers` is the digest of the CapacityBuffers and of what they name, `addresses` that of the free addresses.
+    `parts_beside` are digests of what else decides: CapacityBuffers with what they name, and free addresses.
     """
     ready, parts = 0, []
     for claim in claims:
@@ -110,7 +109,7 @@ def digest_for_disruption(
     parts += [f"closed/{each}" for each in closed]
     for plural in (*names.POOL_RESOURCES, *names.NODE_CLASS_RESOURCES):
         parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
-    parts += [f"buffers/{buffers}", f"addresses/{addresses}"]
+    parts += [f"beside/{number}/{each}" for number, each in enumerate(parts_beside)]
     parts += [f"budget/{_edition(each)}/{_allows(each)}" for each in lists.get("poddisruptionbudgets") or ()]
     return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=10).hexdigest()
 
