@@ -34,8 +34,10 @@ def say(line: str) -> None:
     print(f"setup: {line}", flush=True)
 
 
-def once(stamp: Path, made_from: list[Path], extra: str, what: str, make: Callable[[], None]) -> None:
-    """Call `make()` unless the stamp shows that it was done with exactly these inputs."""
+def once(stamp: Path, made_from: list[Path], extra: str, what: str, make: Callable[[bool], None]) -> None:
+    """Call `make(complete)` unless the stamp shows that it was done with exactly these inputs. `complete`: it was done
+    with others, and not interrupted since.
+    """
     digest = hashlib.sha256(extra.encode())
     for path in made_from:
         digest.update(path.read_bytes())
@@ -43,25 +45,27 @@ def once(stamp: Path, made_from: list[Path], extra: str, what: str, make: Callab
         return
     say(f"{what} …")
     began = time.monotonic()
-    make()
+    complete = stamp.exists()
+    stamp.unlink(missing_ok=True)
+    make(complete)
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text(digest.hexdigest())
     say(f"{what}: done in {time.monotonic() - began:.0f} s")
 
 
-def make_venv() -> None:
-    """Create the virtual environment; keep one that works, because only packages changed."""
-    if not PYTHON.exists():
+def make_venv(complete: bool) -> None:
+    """Create the virtual environment; keep a complete one, because only packages changed."""
+    if not (complete and PYTHON.exists()):
         command_progress.run("venv", [sys.executable, "-m", "venv", "--clear", VENV], say)
 
 
-def install_packages() -> None:
-    make_venv()
+def install_packages(complete: bool) -> None:
+    make_venv(complete)
     package_installation.install_lock(PYTHON, REPOSITORY / LOCK, REPOSITORY / UV_LOCK, say)
     package_installation.install_editable(PYTHON, REPOSITORY, say)
 
 
-def install_cdk() -> None:
+def install_cdk(_complete: bool) -> None:
     node = toolchains.find_or_install(toolchains.NODE, VENV, say)
     env = os.environ | {"PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
     command_progress.run("CDK", [node.parent / "npm", "ci", "--no-audit", "--no-fund"], say, cwd=REPOSITORY, env=env)

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
+from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.documents import KeptSnapshot
@@ -95,14 +96,18 @@ class NodeClassResolver:
         ready = sum(each.ready for each in resolved)
         key = documents.put_node_classes(self._store, task, resolved)
         if every:
-            self._note_addresses(resolved)
+            self._note_addresses(resolved[: len(wanted)])
         return {"classes": key, "ready": ready, "refused": len(resolved) - ready}
 
     def _note_addresses(self, resolved: Sequence[ResolvedNodeClass]) -> None:
-        """Store which zones have free addresses, if that changed: nodes may be replaced there now."""
+        """Store which zones have free addresses, if that changed: nodes may be replaced there now. Without the document
+        the cluster is surveyed as rarely as before, so an error is no reason to stop."""
         digest = digest_free_addresses(resolved)
-        if digest != sweep_documents.get_free_addresses(self._store):
-            sweep_documents.put_free_addresses(self._store, digest)
+        try:
+            if digest != sweep_documents.get_free_addresses(self._store):
+                sweep_documents.put_free_addresses(self._store, digest)
+        except (BotoCoreError, ClientError) as reason:
+            logger.warning("the free addresses of subnets were not stored", reason=str(reason))
 
     def _resolve_others(
         self, others: Sequence[NodeClass], resolve: Callable[[NodeClass], ResolvedNodeClass]

@@ -23,6 +23,7 @@ IRRELEVANT: Final = frozenset(
         "break-system-packages",
         "cache-dir",
         "compile",
+        "config-file",
         "disable-pip-version-check",
         "no-cache-dir",
         "no-color",
@@ -33,6 +34,7 @@ IRRELEVANT: Final = frozenset(
         "prefer-binary",
         "progress-bar",
         "quiet",
+        "require-hashes",
         "require-virtualenv",
         "retries",
         "root-user-action",
@@ -89,11 +91,11 @@ def translate_pip_configuration(settings: Mapping[str, str]) -> UvConfiguration:
             case "extra-index-url":
                 variables["UV_INDEX"] = " ".join(value.split())
             case "find-links":
-                options += _each("--find-links", (place for place in value.split() if "://" in place or _exists(place)))
+                options += _each("--find-links", filter(None, map(_place, value.split())))
             case "trusted-host":
                 options += _each("--allow-insecure-host", value.split())
             case "no-index":
-                options += ["--no-index"] if value.lower() in ("1", "true", "yes", "on") else []
+                options += ["--no-index"] if value.lower() in ("1", "true", "t", "yes", "y", "on") else []
             case "cert":
                 variables["SSL_CERT_FILE"] = value
             case "proxy":
@@ -109,9 +111,12 @@ def _each(option: str, values: Iterable[str]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
-def _exists(folder: str) -> bool:
-    """pip ignores a folder that does not exist; uv fails."""
-    return Path(folder).expanduser().exists()
+def _place(named: str) -> str:
+    """Return a place of files; empty for a folder that does not exist, which pip ignores and uv refuses."""
+    if "://" in named:
+        return named
+    folder = Path(named).expanduser()
+    return str(folder) if folder.exists() else ""
 
 
 def _pip(python: Path) -> list[object]:
@@ -128,12 +133,16 @@ def install_lock(python: Path, lock: Path, uv_lock: Path, say: Say) -> None:
         _install_with_uv(python, lock, uv_lock, say)
     except (StepFailed, Untranslatable) as reason:
         say(f"packages: with pip instead of uv, which takes longer: {str(reason).splitlines()[-1]}")
-        command = [*_pip(python), "--require-hashes", "-r", lock]
+        # A package that uv left half-installed has its metadata, by which pip takes it for complete
+        again = ["--force-reinstall"] if isinstance(reason, StepFailed) else []
+        command = [*_pip(python), *again, "--require-hashes", "-r", lock]
         command_progress.run("packages", command, say, describe=unpacking)
 
 
 def _install_with_uv(python: Path, lock: Path, uv_lock: Path, say: Say) -> None:
     listed = subprocess.run([python, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
+    if listed.returncode:
+        raise Untranslatable(f"pip's configuration cannot be read: {listed.stderr.strip() or listed.returncode}")
     configuration = translate_pip_configuration(read_pip_configuration(listed.stdout))
     # Only a wheel: uv would be built for half an hour
     uv = [*_pip(python), "--require-hashes", "--only-binary=:all:", "-r", uv_lock]

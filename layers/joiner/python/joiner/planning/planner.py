@@ -30,7 +30,12 @@ from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import Plan, Reason
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS, Ceilings, PlanPolicies, PlanTolerances
 from joiner.planning.plan_simplification import UNCHANGED, Simplification
-from joiner.planning.state.blocked_spreads import explain_left_out, find_blocking_domains, offerings_of
+from joiner.planning.state.blocked_spreads import (
+    explain_left_out,
+    find_blocking_domains,
+    needs_domains,
+    offerings_of,
+)
 from joiner.planning.state.checkpoint import score_plan
 from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
@@ -153,7 +158,8 @@ def _search_beside_spreads(
     """Return the best plan found, with the reasons of groups that a topology spread leaves out until the next plan.
 
     If nodes in some domains would keep pods with a spread pending, the plan is made without these domains first; then
-    with them, if pods stay pending. The plan that places more pods, higher priorities first, is used.
+    with them, if pods stay pending that a node there could hold. The plan that places more pods, higher priorities
+    first, is used.
     """
     everywhere = build(catalogue, unavailable=unavailable)
     blocking = find_blocking_domains(everywhere)
@@ -163,7 +169,7 @@ def _search_beside_spreads(
     state = build(catalogue, unavailable=fewer)
     found = run(state, build=partial(build, unavailable=fewer))
     left_out: dict[PodGroup, tuple[Reason, ...]] = {}
-    if state.pods_left:
+    if state.pods_left and needs_domains(state, everywhere, blocking):
         left_out = explain_left_out(state, everywhere, blocking)
         other = run(everywhere, build=partial(build, unavailable=unavailable))
         if score_plan(everywhere).score < score_plan(state).score:

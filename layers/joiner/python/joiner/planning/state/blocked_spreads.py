@@ -62,6 +62,16 @@ def offerings_of(domains: Collection[tuple[str, str]]) -> Unavailable:
     )
 
 
+def needs_domains(state: PlanState, everywhere: PlanState, domains: Collection[tuple[str, str]]) -> bool:
+    """Return whether a node in one of these domains could hold a pod that the plan without them leaves pending."""
+    return any(
+        number and value in offered_domains(pool_offers, everywhere.groups.all[group.index], key)
+        for group, number in state.left.items()
+        for pool_offers in everywhere.offered_pools
+        for key, value in domains
+    )
+
+
 def explain_left_out(
     state: PlanState, everywhere: PlanState, domains: Mapping[tuple[str, str], PodGroup]
 ) -> dict[PodGroup, tuple[Reason, ...]]:
