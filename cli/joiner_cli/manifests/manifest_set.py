@@ -10,6 +10,7 @@ with different content is left out, too, because its meaning is unknown.
 'Pod/default/a: spec.contaners is []: there is no such field; did you mean "containers"?'
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from joiner.planning.inputs.default_spreads import DefaultSpreads
 from joiner.pools import InvalidManifest, NodeClass
 from joiner.pools.codecs.declared_objects import find_missing_classes
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.suggestions import suggest_nearest
+from joiner.pools.suggestions import find_misspelt
 from joiner_cli.manifests.admission_defaults import AdmissionDefaults
 from joiner_cli.manifests.cluster_addresses import find_ip_family
 from joiner_cli.manifests.manifest_documents import EmptyInput, ManifestDocument, UnreadableInput
@@ -43,7 +44,7 @@ from joiner_cli.manifests.workload_replicas import (
     desired_replicas,
     missing_replicas,
 )
-from joiner_cli.manifests.written_values import quote_as_written
+from joiner_cli.manifests.written_values import WrittenValues
 
 Manifest = Mapping[str, Any]
 
@@ -111,6 +112,7 @@ class _ManifestReader:
         self.unreadable: dict[str, str] = {}
         self.unread_texts: list[str] = []
         self.empty: list[EmptyInput] = []
+        self.written = WrittenValues()
 
     def miss(self, unreadable: UnreadableInput) -> None:
         self.unreadable[unreadable.where] = unreadable.source
@@ -137,7 +139,7 @@ class _ManifestReader:
             check_independent_fields(kind, manifest, notes, namespaced=namespaced, doubts=doubts)
         elif not notes.errors:
             check_manifest(kind, manifest, notes, namespaced=namespaced)
-        self.problems.extend(quote_as_written(one, document) for one in notes.problems)
+        self.problems.extend(self.written.quote(one, document) for one in notes.problems)
         self.where.setdefault(subject, document.where)
         if notes.errors:
             return
@@ -330,18 +332,30 @@ UNREAD_CLASS: Final = "a document that cannot be read seems to define this class
 def _assume_class(
     absent: InvalidManifest, classes: Iterable[NodeClass], broken: Collection[str], unread: Iterable[str]
 ) -> InvalidManifest:
-    """Return the problem of a missing node class: a note that defaults are assumed; an error if its name is similar to
-    that of another class; a warning if the class is invalid, or one of the ``unread`` texts seems to define it.
+    """Return the problem of a missing node class: a note that defaults are assumed; an error if its name is a misspelt
+    name of another class; a warning if the class is invalid, or one of the ``unread`` texts seems to define it.
     """
     if absent.value in broken:
         return replace(absent, severity="warning", remedy=BROKEN_CLASS)
     kind, _, name = absent.value.partition("/")
-    near = suggest_nearest(name, [one.name for one in classes if one.kind == kind])
-    if near:
-        return replace(absent, severity="error", remedy=f"{ABSENT_CLASS}{near}")
-    if any(kind in text and name in text for text in unread):
+    if meant := find_misspelt(name, [one.name for one in classes if one.kind == kind]):
+        return replace(absent, severity="error", remedy=f'{ABSENT_CLASS}; did you mean "{meant}"?')
+    if any(_seems_to_define(text, kind, name) for text in unread):
         return replace(absent, severity="warning", remedy=UNREAD_CLASS)
     return replace(absent, severity="info", remedy=f"{ABSENT_CLASS}; {ASSUMED_CLASS}")
+
+
+def _seems_to_define(text: str, kind: str, name: str) -> bool:
+    """Return whether a text that cannot be read has a field with this kind, and one with this name.
+
+    >>> _seems_to_define("kind: EC2NodeClass\\nmetadata: {name: gpu", "EC2NodeClass", "gpu")
+    True
+    >>> _seems_to_define("kind: EC2NodeClass\\nmetadata: {name: gpu-large", "EC2NodeClass", "gpu")
+    False
+    """
+    of_kind = rf"""^[\s{{"'-]*kind["']?[ \t]*:[ \t]*["']?{re.escape(kind)}\b"""
+    of_name = rf"""(?<![\w./-])name["']?[ \t]*:[ \t]*["']?{re.escape(name)}["']?[ \t\r]*(,|\}}|#|$)"""
+    return all(re.search(one, text, re.MULTILINE) for one in (of_kind, of_name))
 
 
 def _closes(absent: InvalidManifest) -> bool:

@@ -1,15 +1,16 @@
 """Finds what a YAML file has in place of a value: a reader turns the word n into false and 1.10 into 1.1.
 
-Messages quote the text of the file. Documents are only composed again for a problem whose value may be such a word.
+Messages quote the text of the file. A file is only composed again for a problem whose value may be such a word, and
+only once.
 
 >>> text = "a: 1\\n---\\nmetadata: {name: n, labels: {version: 1.10, app: x}}\\n"
->>> find_written_values(text, 2)
+>>> WrittenValues().find(text, 2)
 {'metadata.name': 'n', 'metadata.labels.version': '1.10'}
 """
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
@@ -23,24 +24,36 @@ REWRITTEN: Final = re.compile(r"true|false|-?[\d.]+(e[+-]?\d+)?")
 QUOTED: Final = re.compile(r'put it in quotes: "[^"]*".*')
 
 
-def quote_as_written(problem: InvalidManifest, document: ManifestDocument) -> InvalidManifest:
-    """Return the problem with its value as it stands in the document."""
-    if not REWRITTEN.fullmatch(problem.value):
-        return problem
-    path = _normalize(f"{document.item}{problem.field}")
-    written = find_written_values(document.text, document.number).get(path)
-    if written is None:
-        return problem
-    remedy = problem.remedy
-    if QUOTED.fullmatch(remedy):
-        remedy = f'put it in quotes: "{written}"; without quotes, it means {problem.value}'
-    return InvalidManifest(problem.object, problem.field, written, remedy, problem.severity)
+class WrittenValues:
+    """Finds the written values of documents that are read one after the other. It keeps those of the last file."""
 
+    def __init__(self, compose: Callable[[str], Sequence[Any]] = compose_documents) -> None:
+        self._compose = compose
+        self._text: str | None = None
+        self._documents: Sequence[Any] = ()
+        self._found: dict[int, Mapping[str, str]] = {}
 
-def find_written_values(text: str, number: int) -> dict[str, str]:
-    """Return the scalars of a document (counted from 1) that a reader changes, by their paths."""
-    documents = compose_documents(text)
-    return dict(_changed(documents[number - 1], "")) if number <= len(documents) and documents[number - 1] else {}
+    def quote(self, problem: InvalidManifest, document: ManifestDocument) -> InvalidManifest:
+        """Return the problem with its value as it stands in the document."""
+        if not REWRITTEN.fullmatch(problem.value):
+            return problem
+        path = _normalize(f"{document.item}{problem.field}")
+        written = self.find(document.text, document.number).get(path)
+        if written is None:
+            return problem
+        remedy = problem.remedy
+        if QUOTED.fullmatch(remedy):
+            remedy = f'put it in quotes: "{written}"; without quotes, it means {problem.value}'
+        return InvalidManifest(problem.object, problem.field, written, remedy, problem.severity)
+
+    def find(self, text: str, number: int) -> Mapping[str, str]:
+        """Return the scalars of a document (counted from 1) that a reader changes, by their paths."""
+        if text != self._text:
+            self._text, self._documents, self._found = text, self._compose(text), {}
+        if number not in self._found:
+            node = self._documents[number - 1] if number <= len(self._documents) else None
+            self._found[number] = dict(_changed(node, "")) if node else {}
+        return self._found[number]
 
 
 def _changed(node: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,11 @@
 """Suggestions for misspelt names."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+LEAST_LETTERS: Final = 5
+"""Shorter names are too often one letter apart by intention, such as cpu and gpu."""
 
 
 def suggest_nearest(name: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
@@ -16,6 +20,38 @@ def suggest_nearest(name: str, known: Sequence[str], *, cutoff: float = 0.6) -> 
     lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.strip().lower(), lower, n=1, cutoff=cutoff)
     return f'; did you mean "{lower[near[0]]}"?' if near else ""
+
+
+def find_misspelt(name: str, known: Iterable[str]) -> str:
+    """Return the known name that was surely meant by this one: it differs by one mistake, and is not too short.
+
+    >>> find_misspelt("defualt", ["gpu", "default"]), find_misspelt("gpu", ["cpu"]), find_misspelt("web-1", ["web-2"])
+    ('default', '', '')
+    """
+    if len(name) < LEAST_LETTERS:
+        return ""
+    return next((one for one in sorted(known) if is_one_mistake(name.lower(), one.lower())), "")
+
+
+def is_one_mistake(name: str, meant: str) -> bool:
+    """Return whether one letter is missing, surplus or wrong, or two neighbours are exchanged. Digits are no letters:
+    names with different numbers are different names.
+
+    >>> [is_one_mistake(name, "default") for name in ("defualt", "defaul", "defaullt", "defeult", "defau", "default2")]
+    [True, True, True, True, False, False]
+    """
+    start = _count_equal(name, meant)
+    name, meant = name[start:], meant[start:]
+    end = _count_equal(name[::-1], meant[::-1])
+    name, meant = name[: len(name) - end], meant[: len(meant) - end]
+    if name == meant or any(one.isdigit() for one in name + meant):
+        return False
+    return max(len(name), len(meant)) == 1 or (len(name) == 2 and name == meant[::-1])
+
+
+def _count_equal(one: str, other: str) -> int:
+    """Return the number of equal letters at the beginning."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def refuse_field(name: str, known: Sequence[str]) -> str:
