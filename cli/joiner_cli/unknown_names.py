@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from joiner import names
-from joiner.catalogue import Catalogue, explain_unknown_values, suggest_resources
+from joiner.catalogue import ADDED_DEVICES, Catalogue, explain_unknown_values, suggest_resources
 from joiner.cluster.requirements import RENAMED
 from joiner.planning import Snapshot
 from joiner.pools import InvalidManifest
@@ -41,11 +41,21 @@ class KnownNames:
         return frozenset({*WELL_KNOWN, *RENAMED, *own, *of_pools, *of_nodes})
 
     @cached_property
+    def values(self) -> frozenset[tuple[str, str]]:
+        """Return the labels of nodes and pools, with every value that a requirement of a pool lists."""
+        pools, nodes = self.snapshot.pools, self.snapshot.nodes
+        of_both = (*(pool.labels for pool in pools), *(node.labels for node in nodes))
+        labels = (label for labels in of_both for label in labels.items())
+        required = ((key, values) for pool in pools for key, values in pool.requirements.items() if values.finite)
+        listed = ((key, value) for key, values in required for value in values)
+        return frozenset((RENAMED.get(key, key), value) for key, value in (*labels, *listed))
+
+    @cached_property
     def resources(self) -> frozenset[str]:
         """Return the names of all resources."""
         of_types = (name for known in self.catalogue.types.values() for name in known.capacity)
         of_nodes = (name for node in self.snapshot.nodes for name in node.allocatable)
-        return frozenset({*NATIVE, *self.snapshot.overlays.resources, *of_types, *of_nodes})
+        return frozenset({*NATIVE, *ADDED_DEVICES, *self.snapshot.overlays.resources, *of_types, *of_nodes})
 
 
 def find_unknown_names(
@@ -88,7 +98,11 @@ def _label(where: str, key: str, values: Sequence[str], known: KnownNames) -> It
     if key not in known.keys:
         if near := suggest_nearest(key, sorted(known.keys), cutoff=0.75):
             yield f"{where}[{key}]", ", ".join(values), f"no node of the plan has this label{near}"
-    elif remedy := explain_unknown_values(RENAMED.get(key, key), values, known.catalogue):
+        return
+    key_now = RENAMED.get(key, key)
+    if any((key_now, value) in known.values for value in values):
+        return
+    if remedy := explain_unknown_values(key_now, values, known.catalogue):
         yield f"{where}[{key}]", ", ".join(values), remedy
 
 

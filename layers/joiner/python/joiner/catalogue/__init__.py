@@ -1,6 +1,6 @@
 """Catalogue: instance types, offerings and prices, and the allocatable of a node by type and class."""
 
-from joiner.catalogue.allocatable import CapacityEstimate, compute_allocatable, compute_capacity
+from joiner.catalogue.allocatable import ADDED_DEVICES, CapacityEstimate, compute_allocatable, compute_capacity
 from joiner.catalogue.ec2_instance_types import (
     NetworkFacts,
     instance_type_from_ec2,
@@ -21,6 +21,7 @@ from joiner.catalogue.unknown_values import (
 )
 
 __all__ = [
+    "ADDED_DEVICES",
     "CapacityEstimate",
     "Catalogue",
     "InstanceType",

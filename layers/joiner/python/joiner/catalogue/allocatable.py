@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from joiner.catalogue.family_capacity import family_capacity
+from joiner.catalogue.family_capacity import PRIVATE_ADDRESS, family_capacity
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_types import InstanceType, Interfaces
 from joiner.cluster import InvalidField, Resources
@@ -27,6 +27,8 @@ GIB: Final = 2**30
 GB: Final = 10**9
 VM_MEMORY_OVERHEAD: Final = 0.075  # maximum share of the advertised memory that hypervisor and firmware use
 ROOT_VOLUME_GIB: Final = 20
+ADDED_DEVICES: Final = (EFA, PRIVATE_ADDRESS)
+"""Resources of nodes that no instance type of a catalogue has: its class or the requests of pods decide about them."""
 LOCAL_NVME: Final = "karpenter.k8s.aws/instance-local-nvme"
 
 

@@ -22,10 +22,12 @@ from dataclasses import replace
 from typing import Final
 
 from joiner import names
+from joiner.catalogue.allocatable import ADDED_DEVICES
 from joiner.catalogue.instance_types import Catalogue
 from joiner.cluster import Resources
 from joiner.pools import InvalidManifest, NodePool
 from joiner.pools.codecs.manifest_fields import format_value
+from joiner.pools.suggestions import is_one_mistake
 
 MOST_SHOWN: Final = 5
 NEAR: Final = 2  # the maximum number of suggested values
@@ -95,7 +97,7 @@ resource; did you mean cpu?
     NodePool/web: spec.limits.gpu is 8: it limits nothing, because no instance type of the catalogue has this \
 resource; did you mean nvidia.com/gpu?
     """
-    known = {*LIMITED, *added}.union(*(one.capacity for one in catalogue.types.values()))
+    known = {*LIMITED, *ADDED_DEVICES, *added}.union(*(one.capacity for one in catalogue.types.values()))
     return [
         InvalidManifest(
             pool.key,
@@ -227,10 +229,9 @@ def _remedy(key: str, unknown: list[str], known: frozenset[str]) -> str:
     noun = NOUNS.get(key)
     message = f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
     spelt = [value for value in unknown[:MOST_SHOWN] if not value.isdecimal()]
-    alike = suggest_instance_types if key == names.INSTANCE_TYPE else _alike
+    alike = {names.INSTANCE_TYPE: suggest_instance_types, names.ZONE: _suggest_zones}.get(key, _alike)
     near = {one: None for value in spelt for one in alike(value, known)}
-    if key == names.ZONE:  # one letter is as near as another
-        near = {one: None for one in near if one[-1] in {value.lower()[-1:] for value in spelt}}
+    if key == names.ZONE:
         regions = {names.region_of(value) for value in unknown}
         known = frozenset(one for one in known if names.region_of(one) in regions) or known
     if near:
@@ -238,6 +239,30 @@ def _remedy(key: str, unknown: list[str], known: frozenset[str]) -> str:
     few = sorted(known, key=lambda one: (len(one), one))
     more = f" and {len(few) - MOST_SHOWN} more" if len(few) > MOST_SHOWN else ""
     return f"{message}; there {'is' if len(few) == 1 else 'are'} {', '.join(few[:MOST_SHOWN])}{more}"
+
+
+def _suggest_zones(unknown: str, known: Iterable[str]) -> list[str]:
+    """Return the zones that may have been meant: of the same region and kind (availability zone, Local Zone, Wavelength
+    Zone), with the same letter at the end, because one letter is as near as another. Zones of a region that is surely
+    misspelt differ by one mistake other than a wrong letter, which no two regions do.
+
+    >>> zones = ["us-east-1a", "us-west-2b", "us-west-2-lax-1a", "us-west-2-lax-1b"]
+    >>> [_suggest_zones(one, zones) for one in ("us-east-1A", "us-esat-1a", "useast-1a", "us-west-2-lxa-1a")]
+    [['us-east-1a'], ['us-east-1a'], ['us-east-1a'], ['us-west-2-lax-1a']]
+    >>> [_suggest_zones(one, zones) for one in ("us-west-1a", "us-east-2a", "us-west-2a", "us-west-2-las-1c")]
+    [[], [], [], []]
+    """
+    unknown = unknown.lower()
+    region = names.region_of(unknown)
+
+    def may_be_meant(zone: str) -> bool:
+        if zone[-1] != unknown[-1:]:
+            return False
+        if names.region_of(zone) == region:
+            return zone.count("-") == unknown.count("-")
+        return is_one_mistake(unknown, zone) and (len(unknown) != len(zone) or sorted(unknown) == sorted(zone))
+
+    return _alike(unknown, filter(may_be_meant, known))
 
 
 def suggest_instance_types(unknown: str, known: Collection[str]) -> list[str]:
