@@ -16,6 +16,8 @@ from joiner_cli.manifests.validation.metadata_validation import QUALIFIED_NAME, 
 NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 POD_LEVEL: Final = ("cpu", "memory")
 HUGE: Final = "hugepages-"
+LITTLE: Final = 2**20
+"""A smaller number of bytes with the suffix m is a typing mistake; larger ones are written by programs."""
 
 
 def is_extended_resource(name: str) -> bool:
@@ -41,7 +43,7 @@ def check_amounts(amounts: Mapping[str, Any], notes: ManifestProblems, path: str
             notes.note(where, quantity, "give a quantity of at least zero")
         elif (is_extended_resource(name) or name == "pods") and not _whole(quantity):
             notes.note(where, quantity, "pods and devices are whole numbers")
-        elif name in ("memory", "ephemeral-storage") and str(quantity).endswith("m"):
+        elif name in ("memory", "ephemeral-storage") and str(quantity).endswith("m") and known < LITTLE:
             meant = f"{str(quantity)[:-1]}Mi"
             notes.note(where, quantity, f"m means thousandths of a byte; did you mean {meant}?", "warning")
 
