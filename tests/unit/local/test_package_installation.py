@@ -68,7 +68,8 @@ def test_where_uv_fails_pip_installs_the_packages_by_their_digests_and_the_reaso
     install_lock(environment(tmp_path, uv_exit=2), LOCK, UV_LOCK, said.append)
 
     assert recorded(tmp_path)[-1] == (
-        "pip -m pip install --disable-pip-version-check --no-compile --require-hashes -r /repository/packages.lock"
+        "pip -m pip install --disable-pip-version-check --no-compile --force-reinstall --require-hashes "
+        "-r /repository/packages.lock"
     )
     assert said == ["packages: with pip instead of uv, which takes longer: error: no route to mirror.test"]
 
