@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 
 WEBHOOK_TIMEOUT = 2  # seconds, manifests/webhooks/doorbell.yaml
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-SLOW = 10  # seconds, longer than a sweep takes on a busy machine, so that the ring comes after the sweep
+SLOW = 25  # seconds, longer than a sweep takes on a busy machine, so that the ring comes after the sweep
 FAULTS: dict[str, dict[str, Any]] = {
     "hangs up": {"hangUp": True},
     "is slow": {"delay": SLOW},
