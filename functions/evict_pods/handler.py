@@ -57,7 +57,7 @@ logger = Logger()
 
 ASKED_AT_ONCE: Final = 400
 """A pass that has requested so many evictions begins with no further node: more would exceed the function's timeout.
-The next pass does the others, and begins with them.
+The next pass does the others, and begins with those that were not tried or not refused.
 """
 
 
@@ -147,8 +147,9 @@ class PodEviction:
         }
         rounds |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
         known = {one.claim: noted.get(one.claim) or Retirement(one.claim) for one in there}
-        # Nodes whose pods were all refused come last, so that they do not use up each pass.
-        order = {one: (one.refused, *_order(pods[one.node], known[one.claim].deadline)) for one in there}
+        # Nodes whose evictions were all refused come last, the longest ago first: they do not use up each pass, and all
+        # of them are tried again.
+        order = {one: (one.refused_at, *_order(pods[one.node], known[one.claim].deadline)) for one in there}
         for one in sorted(there, key=lambda each: order[each]):
             try:
                 rounds[one.claim] = self._round(
@@ -219,8 +220,9 @@ class PodEviction:
         if plan.done:
             return self._drained(one, claim, pods, until, now)
         rollouts = self._replace(one, plan.evict, noted, now)
+        tried = budget.left > 0
         asked, blockers, events = self._ask(one, replace(plan, evict=tuple(rollouts.evict)), budget)
-        refused = bool(blockers) and not asked
+        refused_at = (int(now.timestamp()) if blockers and not asked else 0) if tried else one.refused_at
         asked, events = asked + len(rollouts.restarted), [*rollouts.events, *events]
         why = "; ".join([*plan.blockers, *blockers, *rollouts.awaited][:3]) or f"{len(plan.waiting)} pods leave"
         if plan.blockers or blockers:
@@ -230,7 +232,7 @@ class PodEviction:
         next_at = min(filter(None, (plan.next_at, rollouts.next_at)), default=None)
         here = {pod.uid[:MARK] for pod in plan.waiting}
         restarted = tuple(sorted({*rollouts.restarted, *one.restarted} & here))
-        waits = replace(one.at(RetirementStage.DRAINING, why), emptied=0, restarted=restarted, refused=refused)
+        waits = replace(one.at(RetirementStage.DRAINING, why), emptied=0, restarted=restarted, refused_at=refused_at)
         return DrainRound(waits, asked, next_at, tuple(events))
 
     def _replace(

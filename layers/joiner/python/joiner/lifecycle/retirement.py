@@ -141,7 +141,8 @@ class RetiringClaim:
 
     `since` is the start, `launched` the launch of its instance, and `emptied` the time when its last pod was seen gone
     (epoch seconds, 0 for unknown or not yet). `restarted` are the pods whose Deployments were restarted, by the first
-    characters of their uids. `refused`: the API server refused all evictions of the last pass.
+    characters of their uids. `refused_at`: when the
+    API server last refused all evictions of a pass (epoch seconds, 0 if it granted one since).
     """
 
     claim: str
@@ -156,7 +157,7 @@ class RetiringClaim:
     stage: RetirementStage = RetirementStage.DRAINING
     why: str = ""
     restarted: tuple[str, ...] = ()
-    refused: bool = False
+    refused_at: int = 0
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "RetiringClaim":
@@ -173,7 +174,7 @@ class RetiringClaim:
             stage=RetirementStage(raw["stage"]),
             why=str(raw.get("why") or ""),
             restarted=tuple(map(str, raw.get("restarted") or ())),
-            refused=bool(raw.get("refused")),
+            refused_at=int(raw.get("refused_at") or 0),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -190,7 +191,7 @@ class RetiringClaim:
             "stage": str(self.stage),
             "why": self.why,
             **({"restarted": list(self.restarted)} if self.restarted else {}),
-            **({"refused": True} if self.refused else {}),
+            **({"refused_at": self.refused_at} if self.refused_at else {}),
         }
 
     def find_mismatch(self, instance: str, owners: Collection[str]) -> str:

@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 
 from joiner import names
+from joiner.planning.arrays import Marks
 from joiner.planning.model.blast_radius import most_on_a_node
-from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.placement.node_exchange import NodeExchange
 from joiner.planning.placement.node_merging import OfferArrays, Pattern, patterns_of
@@ -24,6 +25,9 @@ from joiner.planning.tuning import TINY
 MOST_REPLACEMENTS: Final = 40
 """How often the best replacement is chosen; it is made for all nodes that are alike."""
 
+MOST_WORK: Final = 20_000
+"""How often it is counted how many further pods of a group fit on the offers for a node: about a second."""
+
 Rank = tuple[float, int, int]
 """$/h for each further pod, the number of further pods (negative), and the place of the offer among those of its
 pool."""
@@ -33,7 +37,7 @@ def use_larger_nodes(state: PlanState) -> None:
     """Replace new nodes by larger ones while pods are left that these hold."""
     replacing = NodeEnlargement(state)
     for _ in range(MOST_REPLACEMENTS):
-        if not state.pods_left or not replacing.replace_best():
+        if not state.pods_left or replacing.work >= MOST_WORK or not replacing.replace_best():
             break
 
 
@@ -44,7 +48,9 @@ class NodeEnlargement:
         self._state = state
         self._exchange = NodeExchange(state)
         self._arrays: dict[PoolOffers, OfferArrays] = {}
+        self._marks: dict[tuple[int, int], Marks] = {}
         self._refused: set[object] = set()
+        self.work = 0
 
     def replace_best(self) -> bool:
         """Make the best replacement for all nodes that are alike; return whether there was one, if only one that a rule
@@ -53,7 +59,12 @@ class NodeEnlargement:
         left.sort(key=lambda group: (-group.constraints.priority, group.index))
         pools = dict.fromkeys(node.choice.pool_offers for node in self._state.new if node.choice)
         patterns = [pattern for pool_offers in pools for pattern in patterns_of(self._state, pool_offers)]
-        found = [(*best, pattern) for pattern in patterns if (best := self._best_of(pattern, left)) is not None]
+        found: list[tuple[Rank, NodeOffer, Pattern]] = []
+        for pattern in patterns:
+            if self.work >= MOST_WORK:
+                break
+            if (best := self._best_of(pattern, left)) is not None:
+                found.append((*best, pattern))
         if not found:
             return False
         _, one, pattern = min(found, key=lambda each: each[0])
@@ -72,27 +83,33 @@ class NodeEnlargement:
         zone = pattern.choice.one.label(names.ZONE)
         marks = arrays.open_to(self._state, pattern) & arrays.equal(names.ZONE, zone)
         free = arrays.free - np.array(sum_needs(pattern.planned, arrays.free.shape[1]), float)
-        marks &= (free >= 0).all(axis=1)
-        gain = np.zeros(len(arrays.offers))
-        for group in left:
-            need = np.array(sum_needs([(group, 1)], arrays.free.shape[1]), float)
-            used, bits = need > 0, variant.bits[group.index]
+        offers = np.flatnonzero(marks & (free >= 0).all(axis=1))
+        free, present = free[offers], dict(pattern.planned)
+        gain = np.zeros(len(offers))
+        for group in left if len(offers) else ():
+            self.work += 1
+            need = np.array(sum_needs([(group, 1)], free.shape[1]), float)
+            used = need > 0
             number = np.floor(free[:, used] / need[used] + TINY).min(axis=1) if used.any() else np.full(len(free), 1e9)
-            number = np.clip(number, 0, self._most(group, pool_offers, dict(pattern.planned).get(group, 0)))
-            number[~np.array([bool(bits >> int(at) & 1) for at in arrays.index], bool)] = 0
+            number = np.clip(number, 0, self._most(group, pool_offers, present.get(group, 0)))
+            number[~self._may_hold(pool_offers, variant, group)[offers]] = 0
             free -= number[:, None] * need
             gain += number
-        extra = np.maximum(arrays.price - pattern.price, 0.0)
-        able = [
-            at
-            for at in np.flatnonzero(marks & (gain > 0)).tolist()
-            if _kind(pattern, arrays.offers[at]) not in self._refused
-        ]
+        gains = dict(zip(offers.tolist(), gain.tolist(), strict=True))
+        able = [at for at, more in gains.items() if more and _kind(pattern, arrays.offers[at]) not in self._refused]
         if not able:
             return None
-        ranks = {at: (round(float(extra[at] / gain[at]), 9), -int(gain[at]), int(arrays.place[at])) for at in able}
+        extra = np.maximum(arrays.price - pattern.price, 0.0)
+        ranks = {at: (round(float(extra[at] / gains[at]), 9), -int(gains[at]), int(arrays.place[at])) for at in able}
         best = min(able, key=lambda at: ranks[at])
         return ranks[best], arrays.offers[best]
+
+    def _may_hold(self, pool_offers: PoolOffers, variant: PoolVariant, group: PodGroup) -> Marks:
+        """Return which offers of the pool may hold pods of the group."""
+        key = (id(variant), group.index)
+        if key not in self._marks:
+            self._marks[key] = self._arrays[pool_offers].marked(variant.bits[group.index])
+        return self._marks[key]
 
     def _most(self, group: PodGroup, pool_offers: PoolOffers, present: int) -> int:
         """Return how many further pods of a group one node of the pool may hold beside those that are present."""

@@ -21,6 +21,7 @@ from joiner.planning.model.blast_radius import most_on_a_node
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
+from joiner.planning.relaxation.offer_table import unpack_bits
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import TINY
@@ -97,6 +98,11 @@ class OfferArrays:
             self._labels[key] = [one.label(key) for one in self.offers]
         return np.array([own == value for own in self._labels[key]], bool)
 
+    def marked(self, bits: int) -> Marks:
+        """Return which offers have their bit set."""
+        width = int(self.index.max(initial=0)) + 1
+        return unpack_bits(bits & ((1 << width) - 1), width)[self.index]
+
     def open_to(self, state: PlanState, pattern: Pattern) -> Marks:
         """Return the offers that may replace the offer of a pattern, by every label that matters."""
         bits = -1
@@ -104,7 +110,7 @@ class OfferArrays:
         for group, _ in pattern.planned:
             bits &= pattern.choice.variant.bits[group.index]
             keys |= state.keys_of(group)
-        marks = np.array([bool(bits >> int(at) & 1) for at in self.index], bool) & self.allowed
+        marks = self.marked(bits) & self.allowed
         for key in sorted(keys):
             if pattern.choice.variant.labels.get(key) is None:
                 marks &= self.equal(key, pattern.choice.one.label(key))
