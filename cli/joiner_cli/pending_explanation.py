@@ -10,6 +10,7 @@ from itertools import product
 
 from joiner import names
 from joiner.catalogue import InstanceType, Offering, compute_allocatable
+from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
 from joiner.cluster import Pod, Requirements, VolumeUnusable, sum_resources
 from joiner.cluster.quantities import format_amount
 from joiner.planning import Offer, Reason, Snapshot
@@ -113,13 +114,15 @@ def _first_failed_rule(
     """Return the stage and the rule for one type; the pod's size is not checked here."""
     labels = node_labels(pool, found.manifests.snapshot.node_class(pool), known, "", "")
     open_keys = {key for key in pool.requirements if not INSTANCE_LABELS.fullmatch(key) and key not in pool.labels}
-    place = {names.ZONE, names.CAPACITY_TYPE, names.REGION, names.HOSTNAME}
+    place = {names.ZONE, names.CAPACITY_TYPE, names.TENANCY, names.REGION, names.HOSTNAME}
     if key := _unmet_key(pool.requirements, labels, place | open_keys):
         return POOL, f"the pool requires {key} {pool.requirements[key]}"
     resolved = found.classes[pool.class_ref.key]
     if resolved.images and not any(image.requirements.allow(known.labels) for image in resolved.images):
         return OFFERED, "its node class has no image for it"
-    offered = [one for one in known.offerings if one.available and one.zone in resolved.zones]
+    tenancies = list_tenancies(pool.requirements, dedicated_required=any(map(requires_dedicated, wanted)))
+    offerings = DedicatedPrices(found.catalogue.catalogue).offerings(known, tenancies)
+    offered = [one for one in offerings if one.available and one.zone in resolved.zones]
     allowed = [
         one
         for one in offered
@@ -166,8 +169,12 @@ def _unmet_key(requirements: Requirements, labels: Mapping[str, str], ignored: I
 
 
 def _offering_labels(offering: Offering) -> dict[str, str]:
-    region = offering.zone[:-1]
-    return {names.ZONE: offering.zone, names.CAPACITY_TYPE: offering.capacity_type, names.REGION: region}
+    return {
+        names.ZONE: offering.zone,
+        names.CAPACITY_TYPE: offering.capacity_type,
+        names.TENANCY: offering.tenancy,
+        names.REGION: names.region_of(offering.zone),
+    }
 
 
 def find_pool(key: str, found: ManifestPlan) -> NodePool | None:

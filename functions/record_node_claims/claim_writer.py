@@ -13,7 +13,7 @@ from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_tim
 from joiner.adapters.payload import Task
 from joiner.launching import LaunchOffering
 from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim
-from joiner.names import EXECUTION, GENERATIONS, LEASE
+from joiner.names import EXECUTION, GENERATIONS, LEASE, TENANCY
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.model.node_offers import INSTANCE_LABELS
 from joiner.pools import NodeClaim, NodeClaimTemplate, ResolvedNodeClass, build_node_claim, read_node_claim
@@ -39,8 +39,9 @@ class ClaimIntent:
 
 
 def _is_decided(label: str) -> bool:
-    """Return whether the plan decides a label, and not the instance: a launch has one capacity reservation."""
-    return label in RESERVATION_LABELS or not INSTANCE_LABELS.fullmatch(label)
+    """Return whether the plan decides a label, and not the instance: a launch has one capacity reservation, and one
+    tenancy."""
+    return label in (*RESERVATION_LABELS, TENANCY) or not INSTANCE_LABELS.fullmatch(label)
 
 
 def list_intents(

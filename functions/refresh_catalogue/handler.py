@@ -26,7 +26,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from functions.refresh_catalogue.account_commitments import AccountReader
 from joiner.adapters import documents, environment, metrics, spot_history, sweep_documents
 from joiner.adapters.ec2_client import Ec2
-from joiner.adapters.instance_prices import on_demand_prices, price_list_region, spot_prices
+from joiner.adapters.instance_prices import DEDICATED_QUESTIONS, on_demand_prices, price_list_region, spot_prices
 from joiner.adapters.interruption_records import InterruptionWarnings
 from joiner.adapters.placement_score_queries import read_placement_scores
 from joiner.adapters.price_files import read_price_file
@@ -39,6 +39,7 @@ from joiner.catalogue import (
     load_published_prices,
     supports_nodes,
 )
+from joiner.catalogue.instance_tenancy import find_surcharge
 from joiner.catalogue.interruption_history import SpotHours, SpotPlace, interruption_rates, price_interruptions
 from joiner.catalogue.observed_memory import valid_memory
 from joiner.catalogue.placement_scores import choose_families, expect_warnings
@@ -53,6 +54,7 @@ from joiner.catalogue.reserved_instances_and_savings_plans import (
 from joiner.names import zone_location
 
 logger = Logger()
+PRICE_LIST: Final = "Price List API"
 NO_COMMITMENTS: Final[DeclaredCommitments] = ((), ())
 
 
@@ -125,7 +127,7 @@ class CatalogueRefresh:
         locations = {zone_location(zone) for each in zones.values() for zone in each} - {self._region}
         on_demand, of_on_demand = self._on_demand(former, locations)
         spot, of_spot = self._spot(former, now)
-        types = self._types(zones, on_demand, spot, now)
+        types = self._types(zones, on_demand, spot, now, dedicated=self._dedicated(of_on_demand))
         if self._interruptions is not None:
             types = self._interruptions.add(types, self._store, self._ec2, int(now.timestamp()))
         catalogue = Catalogue.of(found for found in types if found.offerings)
@@ -145,7 +147,13 @@ class CatalogueRefresh:
         }
 
     def _types(
-        self, zones: Mapping[str, list[str]], on_demand: PriceLists, spot: PriceLists | None, now: datetime
+        self,
+        zones: Mapping[str, list[str]],
+        on_demand: PriceLists,
+        spot: PriceLists | None,
+        now: datetime,
+        *,
+        dedicated: Mapping[str, float],
     ) -> list[InstanceType]:
         """Return every type that is offered and can be a node. A type without a price has no offerings."""
         described = self._ec2.pages("describe_instance_types", "InstanceTypes")
@@ -158,6 +166,7 @@ class CatalogueRefresh:
                 prices if spot is None else spot.get(name),
                 estimate=self._estimate,
                 observed_memory=memory.get(name),
+                dedicated_surcharge=find_surcharge(name, on_demand[""], dedicated),
             )
             for info in described
             for name in (info["InstanceType"],)
@@ -176,7 +185,7 @@ class CatalogueRefresh:
         if self._pricing is not None:
             try:
                 elsewhere = {each: on_demand_prices(self._pricing, each) for each in sorted(locations)}
-                return {"": on_demand_prices(self._pricing, self._region), **elsewhere}, "Price List API"
+                return {"": on_demand_prices(self._pricing, self._region), **elsewhere}, PRICE_LIST
             except (BotoCoreError, ClientError):
                 if former is not None or table is None:
                     raise  # the last catalogue stays
@@ -187,6 +196,12 @@ class CatalogueRefresh:
                 "Write a price file, name it under prices.file in clusters/NAME.yaml, and deploy"
             )
         return {"": table.prices}, f"published on {table.published}"
+
+    def _dedicated(self, source: str) -> Mapping[str, float]:
+        """Return the prices of Dedicated Instances of the region, if the price list is the source of the others."""
+        if self._pricing is None or source != PRICE_LIST:
+            return {}
+        return on_demand_prices(self._pricing, self._region, DEDICATED_QUESTIONS)
 
     def _spot(self, former: Catalogue | None, now: datetime) -> tuple[PriceLists | None, str]:
         """Return the spot prices by type and zone, and their source; None if EC2 has never returned any."""

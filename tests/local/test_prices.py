@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from joiner.adapters.instance_prices import on_demand_prices
+from joiner.adapters.instance_prices import DEDICATED_QUESTIONS, on_demand_prices
+from joiner.catalogue.instance_tenancy import find_surcharge
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from tests.local.launch_fixtures import LaunchPad, chosen
@@ -67,6 +68,18 @@ def test_the_catalogue_reads_the_price_of_linux_on_demand_and_of_no_other_produc
     assert {name: price for name, price in found.items() if abs(price - published.on_demand(name)) > 1e-6} == {}
 
 
+def test_dedicated_instances_have_prices_of_their_own_and_bare_metal_has_no_other(local_aws: RunningAws) -> None:
+    pricing = local_aws.client("pricing")
+
+    shared = on_demand_prices(pricing, "us-east-1")
+    dedicated = on_demand_prices(pricing, "us-east-1", DEDICATED_QUESTIONS)
+
+    assert dedicated.keys() == shared.keys()
+    assert find_surcharge("m5.large", shared, dedicated) == pytest.approx(0.0096)
+    assert find_surcharge("m5.metal", shared, dedicated) == 0.0
+    assert "m5.metal" not in price_list(local_aws, **ON_DEMAND)
+
+
 def test_products_that_are_not_on_demand_have_other_prices(local_aws: RunningAws) -> None:
     """These prices differ, so that a test notices a reader without that filter."""
     shared = {field: value for field, value in ON_DEMAND.items() if field != "marketoption"}
@@ -78,14 +91,14 @@ def test_every_type_has_a_price(local_aws: RunningAws) -> None:
     pages = local_aws.client("ec2").get_paginator("describe_instance_type_offerings").paginate(LocationType="region")
     types = {each["InstanceType"] for page in pages for each in page["InstanceTypeOfferings"]}
 
-    prices = price_list(local_aws, **ON_DEMAND)
+    prices = on_demand_prices(local_aws.client("pricing"), "us-east-1")
 
     assert types - prices.keys() == set()
     assert min(prices.values()) > 0
 
 
 def test_spot_is_cheaper_than_on_demand_everywhere_and_differs_by_zone(local_aws: RunningAws) -> None:
-    spot, on_demand = spot_prices(local_aws), price_list(local_aws, **ON_DEMAND)
+    spot, on_demand = spot_prices(local_aws), on_demand_prices(local_aws.client("pricing"), "us-east-1")
 
     assert [offering for offering, price in spot.items() if not 0 < price < on_demand[offering[0]]] == []
     assert len({spot["m5.large", f"us-east-1{zone}"] for zone in "abc"}) == 3

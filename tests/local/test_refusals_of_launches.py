@@ -103,9 +103,9 @@ ROWS: Final = (
     ),
     LaunchRefusal(
         "another tenancy",
-        fleet({"Placement": {"Tenancy": "dedicated"}}),
+        fleet({"Placement": {"Tenancy": "host"}}),
         "UnsupportedOperation",
-        "the local EC2 has only the tenancy default",
+        "the local EC2 has only the tenancies default and dedicated",
         UNMODELLED,
         pool=True,
     ),

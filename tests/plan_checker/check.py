@@ -131,11 +131,11 @@ def spots_of(
             spots[where].pods += [pods[name] for name in place["pods"] if name in pods]
     for node in plan["nodes"]:
         labels = {
+            "karpenter.k8s.aws/instance-tenancy": "default",
             **node["labels"],
             HOST: node["name"],
             "karpenter.sh/registered": "true",
             "karpenter.sh/initialized": "true",
-            "karpenter.k8s.aws/instance-tenancy": "default",
         }
         mine = [pods[name] for name in node["pods"] if name in pods]
         allocatable = amounts(node["allocatable"])

@@ -8,6 +8,7 @@ from tests.plan_checker.amounts import NOTHING, Amounts, Json, Lists, amount, am
 from tests.plan_checker.node_rules import ZONE, meets
 
 Offer = tuple[Json, dict[str, str], Json]
+TENANCY = "karpenter.k8s.aws/instance-tenancy"
 
 
 def offers_of(lists: Lists, catalogue: Json) -> Iterator[Offer]:
@@ -20,13 +21,13 @@ def offers_of(lists: Lists, catalogue: Json) -> Iterator[Offer]:
                     yield pool, labels, offering
 
 
-def labels_of_offer(pool: Json, name: str, known: Json, offering: Json) -> dict[str, str]:
+def labels_of_offer(pool: Json, name: str, known: Json, offering: Json, tenancy: str = "default") -> dict[str, str]:
     template = pool["spec"]["template"]
     reserved = (
         {"karpenter.k8s.aws/capacity-reservation-id": offering["reservation"]} if offering.get("reservation") else {}
     )
     return {
-        "karpenter.k8s.aws/instance-tenancy": "default",
+        TENANCY: tenancy,
         **known["labels"],
         **((template.get("metadata") or {}).get("labels") or {}),
         "node.kubernetes.io/instance-type": name,
@@ -121,19 +122,22 @@ def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) ->
 
 def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *, tolerance: float | None) -> list[str]:
     asked, wrong = amounts(node["requests"]), []
+    tenancy = node["labels"].get(TENANCY, "default")
     parts = node.get("priceParts") or {}
     beside = sum(price for part, price in parts.items() if part not in ("instance", "interruptions"))
-    most = _cheapest_on_demand(node, pool, lists, catalogue) + beside if node["capacityType"] == "spot" else 0.0
+    most = (
+        _cheapest_on_demand(node, pool, lists, catalogue, tenancy) + beside if node["capacityType"] == "spot" else 0.0
+    )
     for offer in (node, *node["alternatives"]):
         known = catalogue.get(offer["instanceType"], {"offerings": [], "labels": {}, "allocatable": {}})
         where = f"{node['name']}: {offer['capacityType']} {offer['instanceType']} in {offer['zone']}"
         sold = [
             (one, labels)
             for one in known["offerings"]
-            for labels in [labels_of_offer(pool, offer["instanceType"], known, one)]
+            for labels in [labels_of_offer(pool, offer["instanceType"], known, one, tenancy)]
             if (one["zone"], one["capacityType"]) == (offer["zone"], offer["capacityType"])
             and one.get("available", True)
-            and abs(_weighed(lists, labels, one) + beside - offer["pricePerHour"]) < 1e-9
+            and abs(_weighed(lists, labels, dedicated(one, known, tenancy)) + beside - offer["pricePerHour"]) < 1e-9
         ]
         if not sold:
             wrong.append(f"{where} is not offered so")
@@ -150,20 +154,26 @@ def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *
     return wrong
 
 
+def dedicated(offering: Json, known: Json, tenancy: str) -> Json:
+    """Return the offering at the price of its tenancy."""
+    more = known.get("dedicatedSurchargePerHour", 0.0) if tenancy == "dedicated" else 0.0
+    return {**offering, "pricePerHour": round(offering["pricePerHour"] + more, 10)}
+
+
 def _weighed(lists: Lists, labels: Mapping[str, str], offering: Json) -> float:
     """Return the price of an offering with its overlays, and with what its interruptions cost."""
     return priced(lists, labels, offering["pricePerHour"]) + float(offering.get("interruptionsPerHour", 0.0))
 
 
-def _cheapest_on_demand(node: Json, pool: Json, lists: Lists, catalogue: Json) -> float:
+def _cheapest_on_demand(node: Json, pool: Json, lists: Lists, catalogue: Json, tenancy: str) -> float:
     """Return the most that an alternative of a spot node may cost: the cheapest on-demand offer of its pool that has
     what the node requests; without such an offer, any price."""
     asked = amounts(node["requests"])
     found = [
-        priced(lists, labels, one["pricePerHour"])
+        priced(lists, labels, dedicated(one, known, tenancy)["pricePerHour"])
         for name, known in catalogue.items()
         for one in known["offerings"]
-        for labels in [labels_of_offer(pool, name, known, one)]
+        for labels in [labels_of_offer(pool, name, known, one, tenancy)]
         if one["capacityType"] == "on-demand" and pool_allows(pool, labels)
         for allocatable in [amounts(known["allocatable"])]
         if not any(value > allocatable.get(key, NOTHING) for key, value in asked.items() if value > 0)
@@ -173,14 +183,15 @@ def _cheapest_on_demand(node: Json, pool: Json, lists: Lists, catalogue: Json) -
 
 def _check_labels(node: Json, pool: Json, lists: Lists, catalogue: Json) -> list[str]:
     known = catalogue[node["instanceType"]]
+    tenancy = node["labels"].get(TENANCY, "default")
     labels_of_node = labels_of_offer(pool, node["instanceType"], known, node)
-    labels_of_node.pop("karpenter.k8s.aws/instance-tenancy", None)
+    labels_of_node.pop(TENANCY)
     wrong = [
         f"{node['name']}: label {name} should be {labels_of_node[name]}"
         for name in labels_of_node
         if node["labels"].get(name, "") != labels_of_node[name]
     ]
-    whole = {**node["labels"], "karpenter.k8s.aws/instance-tenancy": "default"}
+    whole = {**node["labels"], TENANCY: tenancy}
     if not meets(pool["spec"]["template"]["spec"].get("requirements") or (), whole):
         wrong.append(f"{node['name']}: its labels are not what its pool requires")
     reserved = node["labels"].get("karpenter.k8s.aws/capacity-reservation-id")

@@ -1,7 +1,12 @@
 """Prices of existing nodes are those that plans reckon with."""
 
+from dataclasses import replace
+
+import pytest
+
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering
+from joiner.catalogue.commitments import Coverage
 from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Requirements, Resources
 from joiner.pools import NodeClassRef, NodeOverlay, NodePool, Overlays
@@ -26,3 +31,11 @@ def test_an_overlay_counts_for_a_running_node_as_for_a_new_one() -> None:
     assert price(NodeOverlay("savings", mine, adjustment="-50%")) == 0.048
     assert price(NodeOverlay("licence", mine, adjustment="+0.1")) == 0.196
     assert price(NodeOverlay("other", other, price=9.0)) == 0.096
+
+
+def test_a_node_on_dedicated_hardware_costs_its_surcharge_more_and_no_commitment_covers_it() -> None:
+    known = replace(TYPE, dedicated_surcharge=0.01)
+    prices = NodePrices(Catalogue.of([known]), {}, {}, coverage=Coverage({"node-1": 1.0}))
+
+    assert prices.of({**LABELS, names.TENANCY: "dedicated"}, POOL.key, "node-1") == pytest.approx(0.106)
+    assert prices.of({**LABELS, names.TENANCY: "default"}, POOL.key, "node-1") < 0.001

@@ -366,3 +366,12 @@ def test_without_commitments_a_plan_names_none() -> None:
     assert found.committed_per_hour == 0
     assert "committedPerHour" not in found.to_json()
     assert "list price" not in render_plan_summary(found)
+
+
+def test_a_running_node_on_dedicated_hardware_uses_no_commitment() -> None:
+    there = [of_type("alone", **{names.TENANCY: "dedicated"}), of_type("shared")]
+    snapshot = Snapshot.from_lists(cluster([], node_pool(), nodes=there))
+
+    found = cover_running_nodes(snapshot, [Commitment("reserved-instances/g", 2, {LARGE: 1})])
+
+    assert set(found.shares) == {"shared"}

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.planning import PlanTolerances, Snapshot
 from joiner.planning.planner import plan
@@ -192,3 +193,15 @@ def test_a_hundred_nodes_are_reported(count: int, expected: int) -> None:
 
     text = f"the plan launches {count} nodes; larger instance types would need fewer"
     assert [one for one in found if "launches" in one] == [text] * expected
+
+
+def test_prices_of_shared_hardware_for_dedicated_instances_are_reported() -> None:
+    alone = pods(1, nodeSelector={names.TENANCY: "dedicated"})
+    lists: dict[str, list[Any]] = {"pods": alone, "nodepools": [node_pool(requirements=[ON_DEMAND])]}
+    priced = {"only": {**ONLY["only"], "dedicatedSurchargePerHour": 0.02}}
+
+    assert warnings(lists, priced) == ()
+    assert warnings(lists, ONLY) == (
+        "1 new node on dedicated hardware: the catalogue has no prices of Dedicated Instances, so the plan has those "
+        "of shared hardware",
+    )

@@ -120,8 +120,8 @@ def placement_problems(data: Mapping[str, Any], pool: CapacityPool, backend: Any
     placement: Mapping[str, Any] = data.get("Placement") or {}
     if other := sorted(placement.keys() - {"GroupId", "GroupName", "PartitionNumber", "Tenancy"}):
         yield "UnsupportedOperation", f"the local EC2 has no Placement {', '.join(other)}"
-    if placement.get("Tenancy") not in (None, "", "default"):
-        yield "UnsupportedOperation", "the local EC2 has only the tenancy default"
+    if placement.get("Tenancy") not in (None, "", "default", "dedicated"):
+        yield "UnsupportedOperation", "the local EC2 has only the tenancies default and dedicated"
     if not (placement.get("GroupId") or placement.get("GroupName")):
         return
     found = _find(placement)
@@ -148,7 +148,8 @@ def placement_problems(data: Mapping[str, Any], pool: CapacityPool, backend: Any
 
 
 def describe_on(instance: Any, data: Mapping[str, Any], backend: Any) -> None:
-    """Show the placement group of a launched instance, and its partition."""
+    """Show the tenancy of a launched instance, its placement group, and its partition."""
+    instance.placement.tenancy = (data.get("Placement") or {}).get("Tenancy") or "default"
     found = _find(data.get("Placement") or {})
     if found is None:
         return

@@ -4,7 +4,8 @@ service.
 Source: Price List API reference. Attributes and terms of products have the form of the real ones, as far as readers of
 prices need it: `terms.OnDemand.*.priceDimensions.*.pricePerUnit.USD`. Beside Linux on demand each type has products
 that differ in one attribute and in price, as on AWS (capacity blocks, unused reservations, Windows, SQL Server,
-dedicated hosts): a reader that does not filter them takes a wrong price.
+dedicated hosts, Dedicated Instances): a reader that does not filter them takes a wrong price. Bare metal has the
+tenancy Dedicated only.
 """
 
 import hashlib
@@ -35,6 +36,9 @@ OTHERS: Final = (
     (("tenancy", "Host"), 4.0),
 )
 """In what the other products of a type differ from Linux on demand, and their price as a multiple of that."""
+
+DEDICATED: Final = 1.1
+"""The price of a Dedicated Instance as a multiple of that on shared hardware. Real ones differ by type."""
 
 
 class PriceListRefused(Exception):
@@ -80,7 +84,15 @@ def products_of(instance_type: str) -> Iterable[dict[str, Any]]:
     """Return all products of a type; a reader that takes the first match must not depend on the order."""
     for different, factor in OTHERS:
         yield product_of(instance_type, different, factor)
+    if _is_bare_metal(instance_type):
+        yield product_of(instance_type, ("tenancy", "Dedicated"))
+        return
+    yield product_of(instance_type, ("tenancy", "Dedicated"), DEDICATED)
     yield product_of(instance_type)
+
+
+def _is_bare_metal(instance_type: str) -> bool:
+    return bool(INSTANCE_TYPES[instance_type].get("BareMetal"))
 
 
 def _attributes(instance_type: str) -> dict[str, str]:
@@ -113,10 +125,9 @@ def product_of(instance_type: str, different: tuple[str, str] = ("", ""), factor
         "endRange": "Inf",
         "pricePerUnit": {"USD": price},
     }
-    bare_metal = bool(INSTANCE_TYPES[instance_type].get("BareMetal"))
     return {
         "product": {
-            "productFamily": "Compute Instance (bare metal)" if bare_metal else "Compute Instance",
+            "productFamily": f"Compute Instance{' (bare metal)' if _is_bare_metal(instance_type) else ''}",
             "sku": sku,
             "attributes": _attributes(instance_type) | ({different[0]: different[1]} if different[0] else {}),
         },

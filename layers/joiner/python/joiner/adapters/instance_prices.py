@@ -4,7 +4,7 @@ An unknown price is left out. An offering without a price is not used, because i
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -45,10 +45,19 @@ def price_list_region(region: str) -> str | None:
     return "us-east-1"
 
 
-def on_demand_prices(pricing: Any, location: str) -> dict[str, float]:
-    """Return Linux on-demand prices of a region or of a group of Local Zones, by instance type."""
+DEDICATED_QUESTIONS: Final = tuple({**each, "tenancy": "Dedicated"} for each in QUESTIONS)
+
+
+def on_demand_prices(
+    pricing: Any, location: str, questions: Iterable[Mapping[str, str]] = QUESTIONS
+) -> dict[str, float]:
+    """Return Linux on-demand prices of a region or of a group of Local Zones, by instance type.
+
+    ``questions`` are filters of product families; with ``DEDICATED_QUESTIONS``, the prices are those of Dedicated
+    Instances.
+    """
     found: dict[str, float] = {}
-    for question in QUESTIONS:
+    for question in questions:
         asked = {"regionCode": location, **LINUX_ON_DEMAND, **question}
         filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in asked.items()]
         for page in pricing.get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=filters):

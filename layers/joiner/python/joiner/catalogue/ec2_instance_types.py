@@ -64,6 +64,7 @@ def instance_type_from_ec2(
     facts: NetworkFacts | None = None,
     estimate: CapacityEstimate | None = None,
     observed_memory: Mapping[str, int] | None = None,
+    dedicated_surcharge: float | None = None,
 ) -> InstanceType:
     """Return the type for one record of DescribeInstanceTypes, its zones and its prices by zone ($/h).
 
@@ -96,6 +97,7 @@ def instance_type_from_ec2(
         interfaces=interfaces,
         features=InstanceFeatures.from_ec2(info),
         observed_memory=observed_memory or {},
+        dedicated_surcharge=dedicated_surcharge,
     )
 
 

@@ -32,6 +32,7 @@ class Offering:
 
     Offerings with a ``commitment``, the id of one that covers the instance, exist in plans only: ``committed`` is the
     part of the price that it pays for ($/h), ``count`` is its amount, and ``units`` is what one instance uses of it.
+    The ``tenancy`` of the offerings of a catalogue is ``default``; plans add those on dedicated hardware.
     """
 
     zone: str
@@ -47,6 +48,7 @@ class Offering:
     units: int = 1
     interruptions: float = 0.0
     """What the interruptions of a spot instance cost in $/h, beside its price; plans add it."""
+    tenancy: str = names.DEFAULT_TENANCY
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Offering":
@@ -112,6 +114,7 @@ class InstanceType:
 
     ``interfaces`` is None if they are unknown. Then only maxPods of a class changes the number of pods.
     ``observed_memory`` is the memory in bytes that nodes of the type reported, by the id of their image.
+    ``dedicated_surcharge`` is what an instance on dedicated hardware costs more in $/h; None if its price is unknown.
     """
 
     name: str
@@ -122,6 +125,7 @@ class InstanceType:
     interfaces: Interfaces | None = None
     features: InstanceFeatures = field(default_factory=InstanceFeatures)
     observed_memory: Mapping[str, int] = field(default_factory=dict)
+    dedicated_surcharge: float | None = None
 
     @property
     def arch(self) -> str:
@@ -182,11 +186,12 @@ class InstanceType:
             interfaces=Interfaces(network["interfaces"], network["addressesEach"]) if network else None,
             features=InstanceFeatures.from_json(raw.get("features") or {}),
             observed_memory=dict(raw.get("observedMemory") or {}),
+            dedicated_surcharge=None if (more := raw.get("dedicatedSurchargePerHour")) is None else float(more),
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form of the value."""
-        shown = {
+        shown: dict[str, Any] = {
             "labels": dict(sorted(self.labels.items())),
             "capacity": self.capacity.to_kube(),
             "allocatable": self.allocatable.to_kube(),
@@ -198,6 +203,8 @@ class InstanceType:
             shown["features"] = features
         if self.observed_memory:
             shown["observedMemory"] = dict(sorted(self.observed_memory.items()))
+        if self.dedicated_surcharge is not None:
+            shown["dedicatedSurchargePerHour"] = self.dedicated_surcharge
         return shown
 
 

@@ -37,7 +37,9 @@ class NodePrices:
         if offering is None or not offering.price_per_hour:
             return 0.0
         price, lost = offering.price_per_hour, offering.interruptions
-        if covered := self.coverage.shares.get(machine):
+        if labels.get(names.TENANCY) == names.DEDICATED_TENANCY:
+            price += self.catalogue.types[instance_type].dedicated_surcharge or 0.0
+        elif covered := self.coverage.shares.get(machine):
             price *= max(1 - covered, PRICE_SHARE)
         if pool is None:
             return price + lost

@@ -1,10 +1,13 @@
 """Offerings that are not launched for some time after EC2 had no capacity for them.
 
 A lack of capacity in a placement group concerns only launches into this group: a spread group takes a few instances in
-a zone, and a cluster group needs hosts that are close together.
+a zone, and a cluster group needs hosts that are close together. A lack of dedicated hardware concerns only launches
+onto it.
 """
 
 from typing import Final
+
+from joiner.names import DEFAULT_TENANCY
 
 UNAVAILABLE_SECONDS: Final = 180
 """Seconds from an insufficient-capacity error, or from an interruption of a spot instance, to the next launch from the
@@ -14,11 +17,14 @@ Karpenter's cache of unavailable offerings (``pkg/cache``) keeps an entry for th
 """
 
 
-def zone_of_shortage(zone: str, placement_group: str) -> str:
-    """Return the zone of a shortage: the part of the zone that a placement group (by id) can use, or the whole zone if
-    there is no group.
+def zone_of_shortage(zone: str, placement_group: str, tenancy: str = DEFAULT_TENANCY) -> str:
+    """Return the zone of a shortage: the part of the zone that a placement group (by id) or a tenancy can use, or the
+    whole zone.
 
     >>> zone_of_shortage("us-east-1a", "pg-0123"), zone_of_shortage("us-east-1a", "")
     ('us-east-1a@pg-0123', 'us-east-1a')
+    >>> zone_of_shortage("us-east-1a", "", "dedicated")
+    'us-east-1a@dedicated'
     """
-    return f"{zone}@{placement_group}" if placement_group else zone
+    parts = [placement_group, tenancy if tenancy != DEFAULT_TENANCY else ""]
+    return "@".join([zone, *filter(None, parts)])

@@ -45,6 +45,9 @@ CAPACITY_ERRORS = frozenset(SHORTAGES)
 PLACEMENT_ERRORS = frozenset({"InsufficientInstanceCapacity", "UnfulfillableCapacity"})
 """Shortages that concern only the placement group of the launch, if it has one."""
 
+TENANCY_ERRORS = PLACEMENT_ERRORS | {"Unsupported"}
+"""Shortages that concern only the tenancy of the launch: dedicated hardware exists for fewer instance types."""
+
 THROTTLING_ERRORS = frozenset(
     {"EC2ThrottledException", "RequestLimitExceeded", "Throttling", "ThrottlingException", "TooManyRequestsException"}
 )

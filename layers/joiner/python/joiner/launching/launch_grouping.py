@@ -57,6 +57,16 @@ class ClaimToLaunch:
         name = self.claim.labels.get(names.RESERVATION) if self.capacity_type == names.RESERVED else None
         return next((one for one in self.resolved.reservations if one.id == name), None)
 
+    @property
+    def tenancy(self) -> str:
+        """Return the tenancy that the claim's label names."""
+        return self.claim.labels.get(names.TENANCY, names.DEFAULT_TENANCY)
+
+    @property
+    def tenancy_labels(self) -> dict[str, str]:
+        """Return the label of nodes whose tenancy is not the default."""
+        return {} if self.tenancy == names.DEFAULT_TENANCY else {names.TENANCY: self.tenancy}
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedClaim:
@@ -79,7 +89,7 @@ class PreparedClaim:
     def kind(self) -> tuple[object, ...]:
         """Return what all nodes of one request have in common."""
         wanted = self.wanted
-        own = wanted.capacity_type, wanted.reservation, wanted.prioritized
+        own = wanted.capacity_type, wanted.reservation, wanted.tenancy, wanted.prioritized
         efa = bool(wanted.claim.requests.get(EFA, 0))
         return wanted.pool.key, wanted.node_class.key, *own, self.user_data, efa
 
@@ -276,7 +286,7 @@ def _launch(
         images={offer.instance_type: image for offer, image in images},
         prices=_prices(images),
         zone_ids={subnet.zone: subnet.zone_id for subnet in first.resolved.subnets if subnet.zone_id},
-        labels=first.resolved.placement_labels(first.pool.requirements),
+        labels=first.tenancy_labels | first.resolved.placement_labels(first.pool.requirements),
         user_template=template.without_user_data() if (template := first.resolved.launch_template) else None,
     )
 
@@ -330,6 +340,7 @@ def _build_templates(
             capacity_type=wanted.capacity_type,
             reservation=wanted.reservation,
             features=catalogue.types[offer.instance_type].features if efa else NO_FEATURES,
+            tenancy=wanted.tenancy,
         )
         templates[template.name] = template
         offers.setdefault(template.name, []).append(offer)

@@ -18,6 +18,7 @@ from joiner.launching.ec2_error_codes import (
     CAPACITY_ERRORS,
     PLACEMENT_ERRORS,
     SHORTAGES,
+    TENANCY_ERRORS,
     THROTTLING_ERRORS,
     TRANSIENT_ERRORS,
     Extent,
@@ -302,12 +303,14 @@ def list_short_offerings(short: CapacityShortage, launch: Launch) -> set[tuple[s
     """Return the offerings to avoid after a shortage: capacity type, instance type and zone of each.
 
     If every type or zone is short, these are the shortage itself and each offering of it that the launch requested. A
-    shortage in a placement group is one of this group.
+    shortage in a placement group is one of this group, and a shortage of dedicated hardware one of this tenancy.
     """
     group = launch.labels.get(names.PLACEMENT_GROUP, "") if short.code in PLACEMENT_ERRORS else ""
-    offerings = {(short.capacity_type, short.instance_type, zone_of_shortage(short.zone, group))}
+    of_hardware = short.code in TENANCY_ERRORS
+    tenancy = launch.labels.get(names.TENANCY, names.DEFAULT_TENANCY) if of_hardware else names.DEFAULT_TENANCY
+    offerings = {(short.capacity_type, short.instance_type, zone_of_shortage(short.zone, group, tenancy))}
     for asked in launch.prices:
         instance_type, _, zone = asked.partition("/")
         if short.instance_type in (EVERY, instance_type) and short.zone in (EVERY, zone):
-            offerings.add((short.capacity_type, instance_type, zone_of_shortage(zone, group)))
+            offerings.add((short.capacity_type, instance_type, zone_of_shortage(zone, group, tenancy)))
     return offerings

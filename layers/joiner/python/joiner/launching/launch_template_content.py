@@ -42,12 +42,14 @@ def build_launch_template(
     capacity_type: str,
     reservation: CapacityReservation | None = None,
     features: InstanceFeatures = NO_FEATURES,
+    tenancy: str = names.DEFAULT_TENANCY,
 ) -> LaunchTemplate:
     """Return the template for nodes of a class with one capacity type, ``image`` and user data (text).
 
     EC2 refuses tags for Spot requests in a launch that makes none, so the capacity type is part of the content.
     ``reservation`` is the capacity reservation of the nodes; other nodes use none, not even an open one.
-    ``features`` are those of the instance type if a pod of the nodes requests EFA.
+    ``features`` are those of the instance type if a pod of the nodes requests EFA. The ``tenancy`` is set only if it is
+    not the default: a VPC may have dedicated hardware as its own default.
     """
     tags = build_owner_tags(cluster, pool, node_class)
     groups = [group.id for group in resolved.security_groups]
@@ -65,11 +67,10 @@ def build_launch_template(
         },
         "Monitoring": {"Enabled": node_class.detailed_monitoring},
         **_reservation_fields(reservation),
+        **_placement_fields(resolved.placement_group, pool, tenancy),
         # The fleet tags instances and volumes; interfaces and Spot requests get their tags only from here
         "TagSpecifications": [_tagged(kind, tags) for kind in TAGGED[capacity_type == names.SPOT]],
     }
-    if resolved.placement_group:
-        data["Placement"] = _placement_fields(resolved.placement_group, pool)
     data |= build_interface_fields(node_class, groups, features)
     if node_class.nested_virtualization:
         data["CpuOptions"] = {"NestedVirtualization": node_class.nested_virtualization}
@@ -79,9 +80,12 @@ def build_launch_template(
     return LaunchTemplate(name=f"joiner/{cluster}/{digest}", data=data, tags=tags)
 
 
-def _placement_fields(group: PlacementGroup, pool: NodePool) -> dict[str, Any]:
-    partition = group.choose_partition(pool.requirements)
-    return {"GroupId": group.id, **({"PartitionNumber": partition} if partition else {})}
+def _placement_fields(group: PlacementGroup | None, pool: NodePool, tenancy: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {"Tenancy": tenancy} if tenancy != names.DEFAULT_TENANCY else {}
+    if group:
+        partition = group.choose_partition(pool.requirements)
+        fields |= {"GroupId": group.id, **({"PartitionNumber": partition} if partition else {})}
+    return {"Placement": fields} if fields else {}
 
 
 def _reservation_fields(reservation: CapacityReservation | None) -> dict[str, Any]:

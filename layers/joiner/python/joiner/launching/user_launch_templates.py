@@ -87,7 +87,8 @@ REASONS: Final[Mapping[str, str]] = {
     "KeyName": "Joiner's role may use no key pair: write the key into the user data, or use Session Manager",
     "MetadataOptions": "pods on the host network must not read the tags of the instance",
     "NetworkInterfaces": "subnetSelector decides the subnets, and EC2 the addresses",
-    "Placement": "subnetSelector decides the zone, and plans know shared tenancy only",
+    "Placement": "subnetSelector decides the zone, and the requirements of the pool decide the tenancy "
+    "(karpenter.k8s.aws/instance-tenancy)",
 }
 NOT_KEPT: Final = "Joiner does not set it on instances"
 

@@ -32,7 +32,7 @@ def launched_claim(
     return priced.as_launched(
         instance,
         at=at,
-        labels={names.TENANCY: "default", **labels, **place},
+        labels={names.TENANCY: names.DEFAULT_TENANCY, **labels, **place},
         capacity=capacity,
         allocatable=allocatable,
         joins_by=at + REGISTRATION,

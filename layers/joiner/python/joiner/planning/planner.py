@@ -144,7 +144,7 @@ class Planner:
             seconds=meter.seconds,
             problems=(*made.problems, *_find_problems(state, snapshot, catalogue, classes)),
             simplified=simplified,
-            warnings=(*mixes, *(find_warnings(state, made, snapshot, classes) if tolerances else ())),
+            warnings=(*mixes, *(find_warnings(state, made, snapshot, catalogue, classes) if tolerances else ())),
         )
 
 

@@ -136,7 +136,7 @@ class NodeOffer:
         return (
             ("reservation", offering.reservation)
             if offering.reservation
-            else (self.model.name, offering.zone, offering.capacity_type)
+            else (self.model.name, offering.zone, offering.capacity_type, offering.tenancy)
         )
 
     def label(self, key: str) -> str | None:
@@ -267,17 +267,25 @@ def node_labels(
 
 def type_labels(instance_type: InstanceType, of_pool: Mapping[str, str]) -> dict[str, str]:
     """Return the labels of nodes of this type: those of the pool replace those of the type."""
-    return {f"{names.INSTANCE_PREFIX}tenancy": "default", **instance_type.labels, **of_pool}
+    return {**instance_type.labels, **of_pool}
 
 
-def place_labels(zone: str, capacity_type: str, *, zone_id: str = "", reservation: str = "") -> dict[str, str]:
-    """Return the labels that depend on zone and capacity type, and the labels of every new node."""
+def place_labels(
+    zone: str,
+    capacity_type: str,
+    *,
+    zone_id: str = "",
+    reservation: str = "",
+    tenancy: str = names.DEFAULT_TENANCY,
+) -> dict[str, str]:
+    """Return the labels that depend on zone, capacity type and tenancy, and the labels of every new node."""
     region = names.region_of(zone)
     return {
         **({names.ZONE_ID: zone_id} if zone_id else {}),
         **({names.RESERVATION: reservation} if reservation else {}),
         names.ZONE: zone,
         names.CAPACITY_TYPE: capacity_type,
+        names.TENANCY: tenancy,
         names.HOSTNAME: NEW_HOST,
         names.REGISTERED: "true",
         names.INITIALIZED: "true",

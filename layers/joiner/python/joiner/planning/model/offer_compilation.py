@@ -15,6 +15,7 @@ from joiner.catalogue.burstable_types import names_burstable_types, plannable_re
 from joiner.catalogue.class_compatibility import find_incompatibility
 from joiner.catalogue.commitments import Commitment, runs_linux
 from joiner.catalogue.instance_features import EFA
+from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies
 from joiner.catalogue.total_node_prices import node_costs
 from joiner.catalogue.unavailable_offerings import zone_of_shortage
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
@@ -37,14 +38,22 @@ from joiner.pools.additional_node_costs import NodeCosts
 from joiner.pools.capacity_reservations import PRICE_SHARE, RESERVATION_LABELS
 
 ANY_VALUE: Final = "*"
-PLACE_KEYS: Final = (names.ZONE, names.CAPACITY_TYPE, names.REGION, names.ZONE_ID, *RESERVATION_LABELS)
+PLACE_KEYS: Final = (
+    names.ZONE,
+    names.CAPACITY_TYPE,
+    names.REGION,
+    names.ZONE_ID,
+    names.TENANCY,
+    *RESERVATION_LABELS,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfferInputs:
     """The inputs that are the same for every pool. ``attachable`` counts volumes by instance type and driver, as far
     as a node of the type reports it. ``memory`` is what nodes that run now report, in bytes by instance type and image.
-    ``burstable_named`` is whether a pending pod names burstable types."""
+    ``burstable_named`` is whether a pending pod names burstable types, ``dedicated_required`` whether one requires
+    dedicated hardware."""
 
     groups: PodGroups
     catalogue: Catalogue
@@ -53,6 +62,7 @@ class OfferInputs:
     attachable: Mapping[str, Mapping[str, int]]
     memory: Mapping[str, Mapping[str, int]]
     burstable_named: bool = False
+    dedicated_required: bool = False
 
     def free(self, name: str, can: Resources) -> tuple[int, ...]:
         """Return the amounts that pods can use on a type, in the order of the groups' resources."""
@@ -120,6 +130,7 @@ def compile_offers(
         inputs.attachable,
         inputs.memory,
         inputs.burstable_named,
+        inputs.dedicated_required,
     )
     asked = (pool, node_class, resolved, daemons, *facts, inputs.catalogue)  # Comparing the catalogue takes longest.
     return cache.offer_set(asked, lambda: OfferSet(_launchable(pool, node_class, resolved, inputs)))
@@ -180,6 +191,8 @@ def _launchable(
     number = 0
     of_class = {**family_labels(node_class), **resolved.placement_labels(pool.requirements)}
     strategy, group = (found.strategy, found.id) if (found := resolved.placement_group) else ("", "")
+    tenancies = list_tenancies(pool.requirements, dedicated_required=inputs.dedicated_required)
+    dedicated = DedicatedPrices(inputs.catalogue)
     for name in sorted(inputs.catalogue.types):
         known = inputs.catalogue.types[name]
         labels = {**type_labels(known, of_pool), **of_class}
@@ -188,8 +201,8 @@ def _launchable(
         if not _has_image(resolved, known) or find_incompatibility(known, node_class, strategy):
             continue
         model: PoolInstanceType | None = None
-        committed = _committed(known, inputs.catalogue.commitments) if runs_linux(labels) else ()
-        for sold in (*known.offerings, *places.reserved(known), *committed):
+        limited = _list_limited(known, labels, places, inputs.catalogue)
+        for sold in dedicated.offerings(known, tenancies, limited):
             place = places.of(sold)
             if place is None or not sold.available or _is_short(sold, known, inputs.unavailable, group):
                 continue
@@ -198,9 +211,7 @@ def _launchable(
             if sold.commitment and inputs.overlays.fixes_price({**labels, **place}):
                 continue  # The overlay's price is that of every node, covered or not.
             own, offering = inputs.overlaid(model, sold, place, full_burst=full_burst)
-            costs = beside[sold.zone]
-            if sold.interruptions:
-                costs = replace(costs, interruptions=sold.interruptions)
+            costs = replace(beside[sold.zone], interruptions=sold.interruptions)
             offering = _with_costs(offering, costs)
             here, taken, overhead = daemons.on(labels, place)
             left = tuple(map(sub, own.free, taken))
@@ -209,6 +220,15 @@ def _launchable(
                     number, own, offering, free=left, daemons=here, overhead=overhead, place=place, costs=costs
                 )
                 number += 1
+
+
+def _list_limited(
+    known: InstanceType, labels: Mapping[str, str], places: "PoolPlaces", catalogue: Catalogue
+) -> Iterable[Offering]:
+    """Return the offerings of which there is a limited number: in capacity reservations, and covered by commitments.
+    They are on shared hardware."""
+    committed = _committed(known, catalogue.commitments) if runs_linux(labels) else ()
+    return (*places.reserved(known), *committed)
 
 
 def _has_efa(pool: NodePool, groups: PodGroups) -> bool:
@@ -246,7 +266,7 @@ class PoolPlaces:
     def __init__(self, requirements: Requirements, resolved: ResolvedNodeClass) -> None:
         self._judge = LabelMatcher(requirements)
         self._zones = {subnet.zone: subnet.zone_id for subnet in resolved.subnets if subnet.zone in resolved.zones}
-        self._known: dict[tuple[str, str, str], dict[str, str] | None] = {}
+        self._known: dict[tuple[str, ...], dict[str, str] | None] = {}
         self._reservations = {one.id: one for one in resolved.reservations}
 
     def reserved(self, known: InstanceType) -> Iterable[Offering]:
@@ -258,11 +278,15 @@ class PoolPlaces:
 
     def of(self, offering: Offering) -> dict[str, str] | None:
         """Return the labels, or None if the pool allows no node of this offering."""
-        asked = (offering.zone, offering.capacity_type, offering.reservation)
+        asked = (offering.zone, offering.capacity_type, offering.reservation, offering.tenancy)
         if asked not in self._known:
             zone_id = self._zones.get(offering.zone, "")
             labels = place_labels(
-                offering.zone, offering.capacity_type, zone_id=zone_id, reservation=offering.reservation
+                offering.zone,
+                offering.capacity_type,
+                zone_id=zone_id,
+                reservation=offering.reservation,
+                tenancy=offering.tenancy,
             )
             if offering.reservation in self._reservations:
                 labels |= self._reservations[offering.reservation].labels
@@ -317,8 +341,8 @@ def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable,
         return False
     kind = offering.capacity_type
     zones: tuple[str, ...] = (offering.zone, ANY_VALUE)
-    if placement_group:
-        zones += tuple(zone_of_shortage(zone, placement_group) for zone in zones)
+    if placement_group or offering.tenancy != names.DEFAULT_TENANCY:
+        zones += tuple(zone_of_shortage(zone, placement_group, offering.tenancy) for zone in zones)
     return any((kind, name, zone) in unavailable for name in (known.name, ANY_VALUE) for zone in zones)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import names_burstable_types
+from joiner.catalogue.instance_tenancy import requires_dedicated
 from joiner.catalogue.observed_memory import memory_of_nodes
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, PoolOffers, Unavailable
@@ -40,6 +41,7 @@ def compile_pool_offers(
         attachable_by_type(snapshot.nodes, snapshot.volumes),
         memory_of_nodes((claim, joined[claim.key]) for claim in snapshot.claims if claim.key in joined),
         burstable_named=names_burstable_types(where for group in groups.pending for where in group.where),
+        dedicated_required=any(requires_dedicated(where) for group in groups.pending for where in group.where),
     )
 
     def rank(pool: NodePool) -> tuple[object, ...]:

@@ -48,4 +48,6 @@ def _machine(identifier: str, labels: Mapping[str, str]) -> Machine:
 def _may_be_covered(labels: Mapping[str, str]) -> bool:
     managed = {"SPOT": names.SPOT, "CAPACITY_BLOCK": "capacity-block"}.get(labels.get(MANAGED_CAPACITY_TYPE, ""))
     capacity_type = labels.get(names.CAPACITY_TYPE) or managed or names.ON_DEMAND
+    if labels.get(names.TENANCY, names.DEFAULT_TENANCY) != names.DEFAULT_TENANCY:
+        return False  # the commitments that Joiner reads are for shared hardware
     return names.INSTANCE_TYPE in labels and runs_linux(labels) and capacity_type in (names.ON_DEMAND, names.RESERVED)

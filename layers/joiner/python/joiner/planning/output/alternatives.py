@@ -90,7 +90,7 @@ class OfferAlternatives:
             others = [
                 one
                 for one in self._state.replacement_offers(choice, node.planned)
-                if one not in found and _holds(one, need)
+                if one not in found and one.offering.tenancy == own.offering.tenancy and _holds(one, need)
             ]
             others.sort(
                 key=lambda one: (
@@ -132,7 +132,10 @@ class PriceList:
             zip(*(columns.codes(key)[0].tolist() for key in keys), strict=True) if keys else [()] * len(offers)
         )
         kind_of = [
-            kinds.setdefault((one.offering.capacity_type, one.daemons, codes, _zone(one) if zonal else ""), len(kinds))
+            kinds.setdefault(
+                (one.offering.capacity_type, one.offering.tenancy, one.daemons, codes, _zone(one) if zonal else ""),
+                len(kinds),
+            )
             for one, codes in zip(offers, label_codes, strict=True)
         ]
         self._kinds: Whole = np.array(kind_of, dtype=np.int64)[self._order]

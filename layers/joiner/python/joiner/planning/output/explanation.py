@@ -9,6 +9,7 @@ from functools import cache, partial
 
 from joiner import names
 from joiner.catalogue import Catalogue, compute_allocatable
+from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
 from joiner.cluster import MISSING, Requirements, ValueSet
 from joiner.cluster.quantities import format_amount
 from joiner.planning.model.node_offers import (
@@ -199,15 +200,17 @@ def _not_available(
     if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
         return "", ""  # The pod requires another pool; checking thousands of offerings is unnecessary.
     offered = {(one.offer.instance_type, one.offer.zone, one.offer.capacity_type) for one in pool_offers.launchable}
-    daemons = DaemonOverhead(pool, state.groups)
+    daemons, dedicated = DaemonOverhead(pool, state.groups), DedicatedPrices(catalogue)
+    tenancies = list_tenancies(pool.requirements, dedicated_required=any(map(requires_dedicated, where)))
     short: list[str] = []
     full: list[tuple[float, str]] = []
     for known in catalogue.types.values():
         allocatable = compute_allocatable(known, pool_offers.node_class, pool)
-        for offering in known.offerings:
+        for offering in dedicated.offerings(known, tenancies):
             if (known.name, offering.zone, offering.capacity_type) in offered:
                 continue
             labels = node_labels(pool, pool_offers.node_class, known, offering.zone, offering.capacity_type)
+            labels[names.TENANCY] = offering.tenancy
             decided = Requirements({key: values for key, values in pool.requirements.items() if key in labels})
             if not (decided.allow(labels) and any(one.allow(labels) for one in where)):
                 continue

@@ -189,7 +189,10 @@ class NodeWriter:
     def _of(self, node: NodeState, choice: OfferChoice, pods: Sequence[str]) -> NodeDescription:
         if choice not in self._labels:
             every = {**choice.one.labels, **choice.variant.labels}
-            self._labels[choice] = {key: value for key, value in every.items() if key not in NOT_YET}
+            shown = {key: value for key, value in every.items() if key not in NOT_YET}
+            if shown.get(names.TENANCY) == names.DEFAULT_TENANCY:
+                del shown[names.TENANCY]  # nodes get it from their instance
+            self._labels[choice] = shown
         could_be = self._alternatives.of(node, choice, self._closed_of(node))
         known = (choice, tuple([one.index for one in could_be]))
         if known not in self._open_to:
@@ -218,8 +221,11 @@ def narrowed_requirements(choice: OfferChoice, alternatives: Sequence[Offer]) ->
             (names.CAPACITY_TYPE, {one.capacity_type for one in alternatives}),
         )
     )
-    return choice.pool_offers.pool.requirements & Requirements.from_labels(choice.variant.labels) & chosen
+    fixed = {**choice.variant.labels}
+    if (tenancy := choice.one.offering.tenancy) != names.DEFAULT_TENANCY:
+        fixed[names.TENANCY] = tenancy
+    return choice.pool_offers.pool.requirements & Requirements.from_labels(fixed) & chosen
 
 
-NOT_YET = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALIZED, f"{names.INSTANCE_PREFIX}tenancy"})
+NOT_YET = frozenset({names.HOSTNAME, names.REGISTERED, names.INITIALIZED})
 """Labels that a node gets when it joins, and not from its claim."""

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from joiner import names
+from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import sustained_millicores
+from joiner.catalogue.instance_tenancy import DedicatedPrices
 from joiner.cluster import Pod, Resources
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.output.workload_concentration import asks_for_one, find_concentrated_workloads
@@ -20,7 +22,11 @@ NEARLY_REACHED: Final = 0.9
 
 
 def find_warnings(
-    state: PlanState, made: Plan, snapshot: Snapshot, classes: Mapping[str, ResolvedNodeClass]
+    state: PlanState,
+    made: Plan,
+    snapshot: Snapshot,
+    catalogue: Catalogue,
+    classes: Mapping[str, ResolvedNodeClass],
 ) -> tuple[str, ...]:
     """Return the warnings about the new nodes of a plan, as sentences."""
     nodes = made.nodes
@@ -32,6 +38,7 @@ def find_warnings(
         *_types(nodes),
         *_burstable(nodes),
         *_number(nodes),
+        *_dedicated(nodes, catalogue),
         *find_concentrated_workloads(nodes, placed, snapshot),
         *_addresses(state, classes),
         *_limits(state, {node.pool for node in nodes}),
@@ -76,6 +83,16 @@ def _burstable(nodes: Sequence[PlannedNode]) -> Iterator[str]:
 def _number(nodes: Sequence[PlannedNode]) -> Iterator[str]:
     if len(nodes) >= MANY_NODES:
         yield f"the plan launches {len(nodes)} nodes; larger instance types would need fewer"
+
+
+def _dedicated(nodes: Sequence[PlannedNode], catalogue: Catalogue) -> Iterator[str]:
+    """Yield that dedicated hardware costs more than the plan says, if the catalogue does not tell how much."""
+    alone = [node for node in nodes if node.labels.get(names.TENANCY) == names.DEDICATED_TENANCY]
+    if alone and not DedicatedPrices(catalogue).known:
+        yield (
+            f"{_nodes(len(alone))} on dedicated hardware: the catalogue has no prices of Dedicated Instances, so the "
+            "plan has those of shared hardware"
+        )
 
 
 def _addresses(state: PlanState, classes: Mapping[str, ResolvedNodeClass]) -> Iterator[str]:
