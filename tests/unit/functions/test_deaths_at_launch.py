@@ -73,6 +73,17 @@ def test_an_offering_whose_host_failed_is_not_asked_for_and_its_class_goes_on(la
     assert DEFAULT not in launched.ledger.back_offs(at(launched))
 
 
+def test_a_host_that_failed_in_a_reservation_closes_this_reservation_only(launched: SimulatedCluster) -> None:
+    die(launched, "Server.InternalError", "Server.InternalError: Internal error on launch")
+    for instance in launched.ec2.instances.values():
+        instance["CapacityReservationId"] = "cr-1"
+
+    launched.survey("s1")
+
+    marked = {mark.offering for mark in launched.ledger.unavailable(at(launched))}
+    assert {(one.capacity_type, one.zone.partition("@")[2]) for one in marked} == {("reserved", "cr-1")}
+
+
 @pytest.mark.parametrize(
     ("code", "after"),
     [

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 
 from joiner import names
-from joiner.launching import CapacityShortage, Launch, read_fleet_answer
+from joiner.launching import CapacityShortage, Launch, read_fleet_answer, read_fleet_refusal
 from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim, group_launches
-from joiner.launching.launch_outcome import read_instances
+from joiner.launching.launch_outcome import list_short_offerings, read_instances
 from joiner.launching.node_class_queries import build_queries
 from joiner.launching.reservation_matching import read_reservations
 from joiner.pools import CapacityReservation, CapacityReservationTerm, NodeClass, ResolvedNodeClass
@@ -194,5 +194,26 @@ def test_instances_that_ec2_calls_on_demand_are_reserved_and_a_full_reservation_
     assert [(one.claim, one.capacity_type) for one in outcome.launched] == [("default-a", "reserved")]
     assert outcome.short == (CapacityShortage("reserved", "m5.large", "us-east-1a", "ReservationCapacityExceeded"),)
     assert outcome.again and outcome.unmet == ("default-b",)
+    assert list_short_offerings(outcome.short[0], launch) == {("reserved", "m5.large", "us-east-1a@cr-1")}
     by_tag = read_instances(launch, {"i-1": ("m5.large", "us-east-1a", "on-demand")})
     assert [one.capacity_type for one in by_tag.launched] == ["reserved"]
+
+
+@pytest.mark.parametrize(
+    ("code", "avoided"),
+    [
+        ("InsufficientInstanceCapacity", ("m5.large", "us-east-1a@cr-1")),
+        ("InvalidCapacityReservationState", ("m5.large", "us-east-1a@cr-1")),
+        ("InvalidCapacityReservationId.NotFound", ("m5.large", "us-east-1a@cr-1")),
+        ("VcpuLimitExceeded", ("m5.large", "us-east-1a")),
+    ],
+)
+def test_an_error_about_a_reservation_closes_this_reservation_and_a_quota_closes_all(
+    code: str, avoided: tuple[str, str]
+) -> None:
+    (launch,) = launches(claim_in(ODCR))
+
+    (short,) = read_fleet_refusal(launch, code, "").short
+
+    assert ("reserved", *avoided) in list_short_offerings(short, launch)
+    assert (("reserved", "m5.large", "us-east-1a") in list_short_offerings(short, launch)) == (code[0] == "V")

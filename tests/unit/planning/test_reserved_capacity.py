@@ -67,6 +67,14 @@ def test_a_full_or_closed_reservation_is_not_used() -> None:
     assert {kind for kind, _ in used(made(2, RESERVED, closed=closed))} == {"on-demand"}
 
 
+def test_a_full_reservation_does_not_close_another_of_the_same_type_and_zone() -> None:
+    full = [("reserved", "g.large", f"{ZONES[0]}@cr-1")]
+
+    found = made(2, RESERVED, replace(RESERVED, id="cr-2"), closed=full)
+
+    assert used(found) == Counter({("reserved", "cr-2"): 2})
+
+
 def test_pods_choose_among_reservations_by_label() -> None:
     other = replace(RESERVED, id="cr-2", kind="capacity-block")
     fields: Json = {"nodeSelector": {names.RESERVATION_TYPE: "capacity-block"}}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from joiner.catalogue.unavailable_offerings import zone_of_shortage
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH
 
 Answer = Mapping[str, Any]
@@ -36,6 +37,11 @@ class Instance:
     def launch(self) -> str:
         """Return the id of the launch of this instance; empty if Joiner did not launch it."""
         return self.tags.get(LAUNCH, "")
+
+    @property
+    def zone_of_offering(self) -> str:
+        """Return the zone that a shortage of its offering has: only its capacity reservation, if it runs in one."""
+        return zone_of_shortage(self.zone, "", reservation=self.reservation)
 
     @property
     def alive(self) -> bool:

@@ -36,7 +36,7 @@ def record_launch_failure(
     if found is None:
         return None
     at = int(now.timestamp())
-    offering = OfferingKey(instance.capacity_type, instance.instance_type, instance.zone)
+    offering = OfferingKey(instance.capacity_type, instance.instance_type, instance.zone_of_offering)
     standing = ledger.back_off(found.scope or offering.id, found.explanation, at)
     if not found.scope:
         ledger.mark_unavailable(offering, standing.until, found.code)

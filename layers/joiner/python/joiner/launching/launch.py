@@ -42,7 +42,8 @@ class Launch:
     prices: Mapping[str, float]
     zone_ids: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of all its nodes that the launch determines: the tenancy, the placement group, and its partition."""
+    """Labels of all its nodes that the launch determines: the capacity reservation, the tenancy, the placement group,
+    and its partition."""
     user_template: LaunchTemplateVersion | None = None
     """The launch template that the class names, without its user data."""
 

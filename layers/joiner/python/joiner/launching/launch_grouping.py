@@ -63,9 +63,10 @@ class ClaimToLaunch:
         return self.claim.labels.get(names.TENANCY, names.DEFAULT_TENANCY)
 
     @property
-    def tenancy_labels(self) -> dict[str, str]:
-        """Return the label of nodes whose tenancy is not the default."""
-        return {} if self.tenancy == names.DEFAULT_TENANCY else {names.TENANCY: self.tenancy}
+    def own_labels(self) -> dict[str, str]:
+        """Return the labels of the capacity reservation, and of a tenancy that is not the default."""
+        tenancy = {} if self.tenancy == names.DEFAULT_TENANCY else {names.TENANCY: self.tenancy}
+        return {**(self.reservation.labels if self.reservation else {}), **tenancy}
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +287,7 @@ def _launch(
         images={offer.instance_type: image for offer, image in images},
         prices=_prices(images),
         zone_ids={subnet.zone: subnet.zone_id for subnet in first.resolved.subnets if subnet.zone_id},
-        labels=first.tenancy_labels | first.resolved.placement_labels(first.pool.requirements),
+        labels=first.own_labels | first.resolved.placement_labels(first.pool.requirements),
         user_template=template.without_user_data() if (template := first.resolved.launch_template) else None,
     )
 

@@ -9,6 +9,7 @@ codes"; Karpenter, `pkg/errors`.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from joiner import names
@@ -303,14 +304,17 @@ def list_short_offerings(short: CapacityShortage, launch: Launch) -> set[tuple[s
     """Return the offerings to avoid after a shortage: capacity type, instance type and zone of each.
 
     If every type or zone is short, these are the shortage itself and each offering of it that the launch requested. A
-    shortage in a placement group is one of this group, and a shortage of dedicated hardware one of this tenancy.
+    shortage in a placement group is one of this group, and a shortage of dedicated hardware one of this tenancy. A
+    capacity reservation that is full or has ended is short itself: others of the same type and zone are not.
     """
+    reservation = launch.labels.get(names.RESERVATION, "") if SHORTAGES.get(short.code) == Extent.OFFERING else ""
     group = launch.labels.get(names.PLACEMENT_GROUP, "") if short.code in PLACEMENT_ERRORS else ""
     of_hardware = short.code in TENANCY_ERRORS
     tenancy = launch.labels.get(names.TENANCY, names.DEFAULT_TENANCY) if of_hardware else names.DEFAULT_TENANCY
-    offerings = {(short.capacity_type, short.instance_type, zone_of_shortage(short.zone, group, tenancy))}
+    part = partial(zone_of_shortage, placement_group=group, tenancy=tenancy, reservation=reservation)
+    offerings = {(short.capacity_type, short.instance_type, part(short.zone))}
     for asked in launch.prices:
         instance_type, _, zone = asked.partition("/")
         if short.instance_type in (EVERY, instance_type) and short.zone in (EVERY, zone):
-            offerings.add((short.capacity_type, instance_type, zone_of_shortage(zone, group, tenancy)))
+            offerings.add((short.capacity_type, instance_type, part(zone)))
     return offerings

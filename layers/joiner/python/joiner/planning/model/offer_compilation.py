@@ -343,6 +343,8 @@ def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable,
     zones: tuple[str, ...] = (offering.zone, ANY_VALUE)
     if placement_group or offering.tenancy != names.DEFAULT_TENANCY:
         zones += tuple(zone_of_shortage(zone, placement_group, offering.tenancy) for zone in zones)
+    if offering.reservation:
+        zones += (zone_of_shortage(offering.zone, placement_group, reservation=offering.reservation),)
     return any((kind, name, zone) in unavailable for name in (known.name, ANY_VALUE) for zone in zones)
 
 
