@@ -109,7 +109,7 @@ def _find(placement: Mapping[str, Any]) -> Group | None:
 
 
 def _members(group: Group, backend: Any) -> Iterator[Any]:
-    for reservation in backend.reservations.values():
+    for reservation in list(backend.reservations.values()):  # launches add some meanwhile
         for instance in reservation.instances:
             if instance.state in LIVING and getattr(instance.placement, "group_id", None) == group.id:
                 yield instance

@@ -128,9 +128,8 @@ def is_targeted(data: Mapping[str, Any]) -> bool:
 
 
 def _instances(backend: Any) -> Iterator[Any]:
-    return (
-        instance for group in backend.reservations.values() for instance in group.instances if instance.state in LIVING
-    )
+    groups = list(backend.reservations.values())  # launches add some meanwhile
+    return (instance for group in groups for instance in group.instances if instance.state in LIVING)
 
 
 def set_reservations(asked: dict[str, Any]) -> dict[str, Any]:
