@@ -5,7 +5,7 @@ profile.
 the next function writes to the class's status. The other classes are used.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -13,22 +13,21 @@ from typing import Any
 from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
+from functions.resolve_node_classes.class_lookups import ClassLookups
 from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.ec2_client import Ec2, Parameters
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_each_in_time
 from joiner.adapters.payload import ClusterFacts, Task
+from joiner.adapters.shared_calls import SharedCalls
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
-from joiner.launching.block_devices import EbsDefaults
-from joiner.launching.node_class_answers import NodeClassAnswers
 from joiner.launching.node_class_policy import NodeClassPolicy
-from joiner.launching.node_class_queries import build_queries, query_parameter_images
+from joiner.launching.node_class_queries import build_queries
 from joiner.launching.node_class_resolution import refuse_after_lookup, resolve_node_class
-from joiner.launching.placement_group_matching import CLUSTER
 from joiner.launching.user_launch_templates import (
     explain_absence,
     find_content_problems,
@@ -83,13 +82,16 @@ class NodeClassResolver:
         present = [each for each in world.classes if not each.deleting]
         wanted = [each for each in present if each.ref in named]
         others = [each for each in present if every and each.ref not in named]
-        defaults = self._ebs_defaults() if wanted or others else None
         waits = self._ledger.back_offs(int(now.timestamp()))
+        with SharedCalls() as calls:
+            lookups = ClassLookups(
+                self._ec2, self._parameters, self._profiles, calls, image_owners=ceilings.image_owners
+            )
 
-        def resolve(node_class: NodeClass) -> ResolvedNodeClass:
-            return hold_class_back(self._resolve(node_class, task.cluster, ceilings, defaults, now), waits)
+            def resolve(node_class: NodeClass) -> ResolvedNodeClass:
+                return hold_class_back(self._resolve(node_class, task.cluster, ceilings, lookups, now), waits)
 
-        resolved = [*map(resolve, wanted), *self._resolve_others(others, resolve)]
+            resolved = [*_resolve_each(wanted, resolve), *self._resolve_others(others, resolve)]
         for each in resolved:
             for problem in each.problems:
                 logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
@@ -121,24 +123,12 @@ class NodeClassResolver:
             logger.warning("a class that no pool names was not resolved", nodeclass=each.key, reason="no time was left")
         return [answer for _, answer in answers if isinstance(answer, ResolvedNodeClass)]
 
-    def _ebs_defaults(self) -> EbsDefaults | None:
-        """Return the account's EBS defaults; None if the role has no permission to read them: then they are not
-        checked.
-        """
-        try:
-            return EbsDefaults(*self._ec2.ebs_defaults())
-        except (NoAnswer, Ec2Throttled):
-            raise
-        except Ec2Error as refusal:
-            logger.warning("the account's default EBS encryption key could not be read", reason=str(refusal))
-            return None
-
     def _resolve(
         self,
         node_class: NodeClass,
         cluster: ClusterFacts,
         ceilings: NodeClassPolicy,
-        defaults: EbsDefaults | None,
+        lookups: ClassLookups,
         now: datetime,
     ) -> ResolvedNodeClass:
         """Resolve one class. A refusal by AWS is a problem of this class only; if AWS does not answer, the whole
@@ -151,10 +141,10 @@ class NodeClassResolver:
                     node_class.name, node_class.kind, generation=node_class.generation, problems=tuple(problems)
                 )
             complete = complete_class(node_class, template)
-            found = replace(self._look_up(complete, cluster, ceilings, now), ebs_defaults=defaults)
+            asked = build_queries(complete, cluster.version, cluster=cluster.name, image_owners=ceilings.image_owners)
             resolved = resolve_node_class(
                 complete,
-                found,
+                lookups.look_up(complete, asked, now),
                 ceilings,
                 cluster=cluster.name,
                 kubernetes_version=cluster.version,
@@ -184,48 +174,15 @@ class NodeClassResolver:
             return None, explain_absence(node_class, described)
         return version, find_content_problems(node_class, version)
 
-    def _look_up(
-        self, node_class: NodeClass, cluster: ClusterFacts, ceilings: NodeClassPolicy, now: datetime
-    ) -> NodeClassAnswers:
-        asked = build_queries(node_class, cluster.version, cluster=cluster.name, image_owners=ceilings.image_owners)
-        names = (*asked.parameters, *asked.image_parameters)
-        parameters = self._parameters.values(names) if names else {}
-        named = [parameters[name] for name in asked.image_parameters if name in parameters]
-        groups: list[Mapping[str, Any]] = []
-        if asked.placement_group:
-            groups = self._ec2.placement_group(asked.placement_group.name, asked.placement_group.id)
-        images = (*asked.images, *query_parameter_images(named, ceilings.image_owners))
-        return NodeClassAnswers(
-            subnets=[each for filters in asked.subnets for each in self._ec2.subnets(filters)],
-            security_groups=[each for filters in asked.security_groups for each in self._ec2.security_groups(filters)],
-            parameters=parameters,
-            images=[each for question in images for each in self._ec2.images(question.filters, question.owners)],
-            profile_roles=self._profiles.roles([asked.instance_profile] if asked.instance_profile else []),
-            asked_at=f"{now:%Y-%m-%dT%H:%M:%S}.000Z",  # the format of EC2's deprecation times
-            parameter_images=self._described(parameters[name] for name in asked.parameters if name in parameters)
-            if node_class.block_devices
-            else [],
-            snapshots=self._ec2.snapshots(asked.snapshots),
-            placement_groups=groups,
-            group_zones=[
-                zone
-                for group in groups
-                if group["Strategy"] == CLUSTER
-                for zone in self._ec2.zones_of_placement_group(group["GroupName"])
-            ],
-            reservations=[
-                each
-                for question in asked.reservations
-                for each in self._ec2.capacity_reservations(question.filters, question.ids)
-            ],
-        )
 
-    def _described(self, images: Iterable[str]) -> list[Mapping[str, Any]]:
-        """Return EC2's descriptions of the images behind parameters: volume sizes matter only if a class has its own
-        volumes.
-        """
-        ids = sorted(set(images))
-        return self._ec2.images([{"Name": "image-id", "Values": ids}]) if ids else []
+def _resolve_each(
+    wanted: Sequence[NodeClass], resolve: Callable[[NodeClass], ResolvedNodeClass]
+) -> list[ResolvedNodeClass]:
+    """Return all of these classes, resolved at the same time. Raises Ec2Error if AWS does not answer about one."""
+    answers = [answer for _, answer in call_each(wanted, resolve, Ec2Error)]
+    if failed := next((answer for answer in answers if isinstance(answer, Ec2Error)), None):
+        raise failed
+    return [answer for answer in answers if isinstance(answer, ResolvedNodeClass)]
 
 
 @returns_at_warm_up

@@ -1,6 +1,7 @@
 """Each class is resolved by itself: a mistake in one does not stop the pools of the others."""
 
 from dataclasses import dataclass, field
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -31,13 +32,12 @@ class FakeAccount:
     """EC2, SSM and IAM with one of everything; IAM validates names of profiles as the real one does."""
 
     error: Exception = field(default_factory=lambda: refused("GetInstanceProfile", "ValidationError", "invalid name"))
-    page: str = ""
+    asked: list[str] = field(default_factory=list)
+    together: Barrier | None = None
+    """Subnets and security groups are returned when both were asked for."""
 
-    def get_paginator(self, operation: str) -> "FakeAccount":
-        return FakeAccount(page=operation)
-
-    def paginate(self, **_: Any) -> list[Any]:
-        return [FOUND[self.page]]
+    def get_paginator(self, operation: str) -> "AnsweredPages":
+        return AnsweredPages(self, operation)
 
     def get_parameters(self, *, Names: list[str]) -> Any:
         return {"Parameters": [{"Name": name, "Value": f"ami-{number}"} for number, name in enumerate(Names)]}
@@ -52,6 +52,18 @@ class FakeAccount:
         if "/" in InstanceProfileName:
             raise self.error
         return {"InstanceProfile": {"Roles": [{"RoleName": "nodes"}]}}
+
+
+@dataclass
+class AnsweredPages:
+    account: FakeAccount
+    operation: str
+
+    def paginate(self, **_: Any) -> list[Any]:
+        self.account.asked.append(self.operation)
+        if self.account.together and self.operation in ("describe_subnets", "describe_security_groups"):
+            self.account.together.wait(timeout=30)
+        return [FOUND[self.operation]]
 
 
 def answer(
@@ -159,3 +171,18 @@ def test_a_resolution_of_every_class_stores_the_free_addresses_of_classes_that_p
 
     found = "EC2NodeClass/default/us-east-1a/8" if every else ""
     assert sweep_documents.get_free_addresses(cluster.store) == found
+
+
+def test_what_several_classes_select_is_read_once(cluster: SimulatedCluster) -> None:
+    account = FakeAccount()
+
+    _, classes = answer(cluster, account, every=True)
+
+    assert classes["EC2NodeClass/default"].ready and classes["EC2NodeClass/unnamed"].ready
+    assert sorted(account.asked) == ["describe_security_groups", "describe_subnets"]
+
+
+def test_lookups_of_a_class_run_at_the_same_time(cluster: SimulatedCluster) -> None:
+    _, classes = answer(cluster, FakeAccount(together=Barrier(2)), bad_is_named=False)
+
+    assert classes["EC2NodeClass/default"].ready

@@ -17,9 +17,7 @@ Karpenter's cache of unavailable offerings (``pkg/cache``) keeps an entry for th
 """
 
 
-def zone_of_shortage(
-    zone: str, placement_group: str, tenancy: str = DEFAULT_TENANCY, *, reservation: str = ""
-) -> str:
+def zone_of_shortage(zone: str, placement_group: str, tenancy: str = DEFAULT_TENANCY, *, reservation: str = "") -> str:
     """Return the zone of a shortage: the part of the zone that a capacity reservation or a placement group (by id) or a
     tenancy can use, or the whole zone.
 
