@@ -9,7 +9,7 @@ requests. A claim without a possible request is refused, with the reason and the
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from joiner import names
@@ -190,6 +190,12 @@ def keeps_min_values(before: Images, after: Images, catalogue: Catalogue, minimu
     )
 
 
+def has_min_values(images: Images, catalogue: Catalogue, minimums: Mapping[str, int]) -> bool:
+    """Return whether the offerings have as many values of each label as minValues needs. A label that neither types nor
+    zones have is the same on all of them, and does not count."""
+    return all(_count_values(images, key, catalogue) not in range(1, least) for key, least in minimums.items())
+
+
 def _count_values(images: Images, key: str, catalogue: Catalogue) -> int:
     """Return how many values of a label these offerings have."""
     if key in {names.ZONE, names.ZONE_ID}:
@@ -257,7 +263,7 @@ def _has_no_public_address(offer: LaunchOffering, node_class: NodeClass, catalog
 
 def _launch(
     group: Sequence[PreparedClaim],
-    images: Sequence[tuple[LaunchOffering, str]],
+    images: Images,
     catalogue: Catalogue,
     cluster: ClusterDescription,
     *,
@@ -275,6 +281,9 @@ def _launch(
     }
     token = hashlib.sha256(f"{identity}/token".encode()).hexdigest()
     order = [offer for offer, _ in images]
+    node_class = first.node_class
+    if not has_min_values(images, catalogue, first.pool.min_values):
+        node_class = replace(node_class, context="")  # as Karpenter: minValues were relaxed (BestEffort)
     return Launch(
         id=identity,
         token=token,
@@ -282,7 +291,7 @@ def _launch(
         claim_kind=first.claim.kind,
         pool=first.pool.key,
         capacity_type=first.capacity_type,
-        request=_request(group, offers, order, subnets, tags=tags, token=token),
+        request=_request(group, offers, order, subnets, node_class, tags=tags, token=token),
         templates=tuple(templates.values()),
         images={offer.instance_type: image for offer, image in images},
         prices=_prices(images),
@@ -297,6 +306,7 @@ def _request(
     offers: Mapping[str, Sequence[LaunchOffering]],
     order: Sequence[LaunchOffering],
     subnets: Mapping[str, Subnet],
+    node_class: NodeClass,
     *,
     tags: Mapping[str, str],
     token: str,
@@ -308,7 +318,7 @@ def _request(
         offers,
         order=order,
         subnets=subnets,
-        node_class=first.node_class,
+        node_class=node_class,
         capacity_type=first.capacity_type,
         count=len(group),
         tags=tags,
