@@ -136,3 +136,30 @@ def test_a_buffer_that_no_pool_can_hold_says_why(cluster: SimulatedCluster) -> N
         "for 1: default: "
     )
     assert {reason for reason, _ in notes(cluster)} == {"TriggeredScaleUp", "NotTriggerScaleUp"}
+
+
+def test_a_buffer_that_limits_of_pools_keep_small_is_limited_by_quotas(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    put_template(cluster, cpu="1500m")
+    cluster.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"cpu": "2"}}})
+    put_buffer(cluster, replicas=2)
+    cluster.sweep("sweep-1")
+    limited = conditions(cluster)["LimitedByQuotas"]
+
+    cluster.kube.put(NODEPOOL)
+    settle(cluster, 2)
+
+    assert limited.startswith("True LimitsExceeded: default: all available instance types exceed limits for nodepool")
+    assert "limit cpu 2 of NodePool/default" in limited
+    assert conditions(cluster)["LimitedByQuotas"] == "False WithinLimits: "
+
+
+def test_a_buffer_that_no_instance_type_can_hold_is_not_limited_by_quotas(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    put_template(cluster, cpu="500")
+    put_buffer(cluster, replicas=1)
+
+    cluster.sweep("sweep-1")
+
+    assert "no node can be made for 1: " in conditions(cluster)["Provisioning"]
+    assert "LimitedByQuotas" not in conditions(cluster)

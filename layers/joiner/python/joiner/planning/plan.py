@@ -185,6 +185,7 @@ class ExistingNode:
 
 UNTOLERATED = "did not tolerate taint "
 INCOMPATIBLE = "incompatible requirements: "
+OVER_LIMIT: Final = "all available instance types exceed limits for nodepool"
 TEMPORARY: Final = "; the next plan tries again"
 """The end of a reason that comes from this plan and not from a rule."""
 
@@ -226,6 +227,15 @@ class Reason:
             return ""
         short = f", short of {self.short_of}" if self.lacks else ""
         return f"nearest: {self.nearest.instance_type} in {self.nearest.zone}{short}"
+
+    @property
+    def over_limit(self) -> bool:
+        """Return whether a limit of the pool or a ceiling of the cluster excludes every node that could hold the pod.
+
+        >>> Reason("default", f"{OVER_LIMIT}: limit cpu 8 of NodePool/default").over_limit
+        True
+        """
+        return self.reason.startswith(OVER_LIMIT)
 
     @property
     def chosen_by_pod(self) -> bool:

@@ -1,7 +1,8 @@
 """The status and the events of CapacityBuffers after a plan.
 
 Conditions are those of SIG Autoscaling, as Karpenter sets them: ``ReadyForProvisioning`` is whether the virtual pods
-are known, ``Provisioning`` whether running nodes have capacity for all of them now.
+are known, ``Provisioning`` whether running nodes have capacity for all of them now, and ``LimitedByQuotas`` whether
+limits of pools or the ceilings of the settings keep some of them without a node (absent until they do).
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,9 @@ FITS: Final = "FitsExistingCapacity"
 REQUIRES_NEW: Final = "RequiresNewCapacity"
 NOT_READY: Final = "NotReadyForProvisioning"
 EMPTY: Final = "BufferEmpty"
+LIMITED: Final = "LimitedByQuotas"
+LIMITS_EXCEEDED: Final = "LimitsExceeded"
+WITHIN_LIMITS: Final = "WithinLimits"
 REASONS_SHOWN: Final = 3
 LEFT_OUT: Final = "the template has a value that cannot be read; correct it"
 
@@ -35,7 +39,7 @@ Manifest = Mapping[str, Any]
 class BufferPlacement:
     """Where a plan puts the virtual pods of one buffer: how many fit on running nodes and on nodes that are being
     launched, how many the plan launches nodes for (``planned``, with a description of each node), and why others have
-    no node."""
+    no node; ``limits`` are those of the reasons that are limits of pools."""
 
     running: int = 0
     coming: int = 0
@@ -43,6 +47,7 @@ class BufferPlacement:
     nodes: tuple[str, ...] = ()
     missing: int = 0
     reasons: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
 
 
 def place_buffer(buffer: ResolvedBuffer, plan: Plan) -> BufferPlacement:
@@ -57,6 +62,7 @@ def place_buffer(buffer: ResolvedBuffer, plan: Plan) -> BufferPlacement:
     pending = [one for one in plan.pending if one.pod in own]
     missing = len(own) - running - coming - planned
     reasons = dict.fromkeys(str(reason) for one in pending for reason in one.reasons)
+    limits = dict.fromkeys(str(reason) for one in pending for reason in one.reasons if reason.over_limit)
     if missing > len(pending):
         reasons = {f"the plan leaves out {_count(missing - len(pending))}: {LEFT_OUT}": None, **reasons}
     return BufferPlacement(
@@ -66,6 +72,7 @@ def place_buffer(buffer: ResolvedBuffer, plan: Plan) -> BufferPlacement:
         tuple(f"{node.instance_type} in {node.zone}, {node.capacity_type}" for node, number in new if number),
         missing,
         tuple(reasons)[:REASONS_SHOWN],
+        tuple(limits)[:REASONS_SHOWN],
     )
 
 
@@ -85,6 +92,11 @@ def buffer_status(manifest: Manifest, buffer: ResolvedBuffer, placement: BufferP
         at=at,
         generation=generation,
     ).set(PROVISIONING, "True" if status else "False", reason, message[:MESSAGE_LIMIT], at=at, generation=generation)
+    if placement.limits:
+        limits = "; ".join(placement.limits)[:MESSAGE_LIMIT]
+        conditions = conditions.set(LIMITED, "True", LIMITS_EXCEEDED, limits, at=at, generation=generation)
+    elif before.true(LIMITED):
+        conditions = conditions.set(LIMITED, "False", WITHIN_LIMITS, at=at, generation=generation)
     return {
         "conditions": conditions.to_kube(),
         "replicas": len(buffer.pods),

@@ -25,7 +25,7 @@ from joiner.planning.model.offer_compilation import DaemonOverhead
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import MOST_VARIANTS
 from joiner.planning.output.excluded_pools import find_excluded_label
-from joiner.planning.plan import INCOMPATIBLE, TEMPORARY, UNTOLERATED, Reason
+from joiner.planning.plan import INCOMPATIBLE, OVER_LIMIT, TEMPORARY, UNTOLERATED, Reason
 from joiner.planning.state.blocked_spreads import describe_unreachable_domains
 from joiner.planning.state.limit_violations import AddressViolation, LimitViolation, PoolLimitViolation
 from joiner.planning.state.plan_state import PORTS_TAKEN, TOO_FEW_TYPES, TOO_MANY_VOLUMES, PlanState
@@ -131,7 +131,7 @@ def _beyond_resources(state: PlanState, group: PodGroup, pool_offers: PoolOffers
         )
         if isinstance(least, AddressViolation):
             return Reason(pool_offers.pool.name, least.text(), nearest.offer)
-        why = f"all available instance types exceed limits for nodepool: {_explain_violation(least, state, group)}"
+        why = f"{OVER_LIMIT}: {_explain_violation(least, state, group)}"
         return Reason(pool_offers.pool.name, why, nearest.offer)
     return Reason(pool_offers.pool.name, _between_pods(state, group, pool_offers, allowed), large[0].offer)
 
