@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from tests.local.launch_fixtures import LaunchPad, launched
-from tests.local.running_aws import RunningAws
+from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
 
@@ -160,3 +160,16 @@ def test_unknown_reservations_and_filters_are_refused(aws: RunningAws, asked: di
         aws.client("ec2").describe_capacity_reservations(**asked)
 
     assert refused.value.response["Error"]["Code"] == code
+
+
+def test_the_instances_of_a_capacity_block_are_terminated_after_its_warning(aws: RunningAws) -> None:
+    block, ordinary = reserve(aws, type="capacity-block", endsInSeconds=7200), reserve(aws, match="targeted")
+    bench = pad(aws, **targeted(block, "capacity-block"))
+    capacity = {"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "capacity-block"}
+    (instance,) = launched(fleet(bench, capacity, {}))
+    (other,) = pad(aws, **targeted(ordinary)).launch()
+
+    aws.knob("reservations", expire=block, grace=1)
+
+    eventually(lambda: bench.state(instance) == "terminated")
+    assert bench.state(other) in ("pending", "running")

@@ -3,6 +3,8 @@
 Knob: `POST /_local/reservations {"instanceType": "m5.large", "zone": "us-east-1a", "count": 2}` makes one and returns
 its id. Optional fields are `match` (open or targeted), `type` (default or capacity-block), `interruptible`, `tags` and
 `endsInSeconds`. `{"cancel": "cr-..."}` ends one: its instances run on outside of it. `{"clear": true}` removes all.
+`{"expire": "cr-...", "grace": 600}` is the end of a capacity block, as EC2 makes it: the event of 40 minutes before the
+end is sent now, and the instances are terminated `grace` seconds later (ten minutes on EC2).
 
 A launch with the preference `none` uses no reservation. Without a preference, an on-demand launch uses an open one that
 matches, as on EC2. Source: EC2 user guide, "On-Demand Capacity Reservations" and "Capacity Blocks for ML"; EC2 API
@@ -11,7 +13,7 @@ reference, CapacityReservationSpecification.
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -19,17 +21,25 @@ from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.ec2 import utils
 from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import ec2_backends
 from moto.ec2.models.instance_types import INSTANCE_TYPES
 from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import add_items, replace_attribute, wrap_attribute
 from joiner_local.aws.ec2.capacity_pools import ON_DEMAND, CapacityPool
-from joiner_local.aws.local_aws import ACCOUNT, LocalAws
+from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason, terminate
+from joiner_local.aws.eventbridge.event_rules import publish
+from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 
 FIELDS: Final = {"instanceType", "zone", "count", "match", "type", "interruptible", "tags", "endsInSeconds"}
 BLOCK: Final = "capacity-block"
 INTERRUPTIBLE: Final = "interruptible-capacity-reservation"
 LIVING: Final = ("pending", "running", "stopping", "stopped")
+
+BLOCK_WARNING: Final = timedelta(minutes=40)
+BLOCK_GRACE: Final = 600.0
+BLOCK_ENDED: Final = EndReason("Server.ScheduledStop", "Server.ScheduledStop: Stopped due to a scheduled retirement")
+"""The reason is not published; this is that of other ends which EC2 schedules."""
 
 Problem = tuple[str, str]
 
@@ -143,6 +153,8 @@ def set_reservations(asked: dict[str, Any]) -> dict[str, Any]:
             raise ValueError(f"reservations: there is no {identifier}")
         RESERVATIONS.cancelled.add(identifier)
         return {}
+    if identifier := asked.get("expire"):
+        return _expire(str(identifier), float(asked.get("grace", BLOCK_GRACE)))
     if unknown := asked.keys() - FIELDS:
         raise ValueError(f"reservations: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
     if asked.get("instanceType") not in INSTANCE_TYPES:
@@ -161,6 +173,25 @@ def set_reservations(asked: dict[str, Any]) -> dict[str, Any]:
     )
     RESERVATIONS.known[made.id] = made
     return {"id": made.id}
+
+
+def _expire(identifier: str, grace: float) -> dict[str, Any]:
+    """Let a capacity block come to its end: announce it now, and terminate its instances ``grace`` seconds later."""
+    block = RESERVATIONS.known.get(identifier)
+    if block is None or block.kind != BLOCK:
+        raise ValueError(f"reservations: {identifier} is no capacity block")
+    ends_at = utcnow() + BLOCK_WARNING
+    RESERVATIONS.known[identifier] = replace(block, ends_at=ends_at)
+    detail = {"capacity-reservation-id": identifier, "end-date": f"{ends_at:%Y-%m-%dT%H:%M:%SZ}"}
+    AGENDA.after(0, lambda: publish("aws.ec2", "Capacity Block Reservation Expiration Warning", detail))
+    AGENDA.after(grace, lambda: _terminate_all(identifier))
+    return {}
+
+
+def _terminate_all(identifier: str) -> None:
+    for instance in list(_instances(ec2_backends[ACCOUNT][REGION])):
+        if getattr(instance, "capacity_reservation_id", None) == identifier:
+            terminate(instance, BLOCK_ENDED)
 
 
 def describe_capacity_reservations(response: Any) -> ActionResult:
