@@ -99,13 +99,20 @@ class Existing:
 
 @dataclass(frozen=True)
 class TinyCluster:
-    """A tiny cluster. ``limits`` are those of its only pool: vCPUs or nodes."""
+    """A tiny cluster. ``limits`` are those of its only pool: vCPUs or nodes. ``addresses`` are the free addresses of
+    the zones whose subnets have few."""
 
     apps: tuple[App, ...]
     types: tuple[str, ...]
     zones: tuple[str, ...]
     limits: tuple[tuple[str, int], ...] = ()
     nodes: tuple[Existing, ...] = ()
+    addresses: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def open_zones(self) -> tuple[str, ...]:
+        """Return the zones in which a node can be launched."""
+        return tuple(zone for zone in self.zones if dict(self.addresses).get(zone, 1))
 
     @property
     def catalogue(self) -> dict[str, Json]:
@@ -137,7 +144,7 @@ class TinyCluster:
     @cached_property
     def holds_any(self) -> bool:
         """Return whether a new node could hold one of the pods: the pool's zones then count for every spread."""
-        return any(self._smallest(app.cpu, app.memory) for app in self.apps if app.zone in ("", *self.zones))
+        return any(self._smallest(app.cpu, app.memory) for app in self.apps if app.zone in ("", *self.open_zones))
 
     def _smallest(self, cpu: int, memory: int) -> int | None:
         return min((count for free, gib, count in self.shapes if free >= cpu and gib >= memory), default=None)
@@ -214,7 +221,7 @@ def _divide(cluster: TinyCluster, made: Division, waiting: Sequence[App], first:
         more = (*made[:at], made[at].with_one(app), *made[at + 1 :])
         if app.zone in ("", made[at].zone) and _may_stand(cluster, more, app, more[at]):
             yield from _divide(cluster, more, rest, at if alike else 0)
-    for zone in cluster.zones:
+    for zone in cluster.open_zones:
         more = (*made, DividedNode(zone, f"new-{len(made)}", (app,)))
         if app.zone in ("", zone) and _may_stand(cluster, more, app, more[-1]):
             yield from _divide(cluster, more, rest, len(made) if alike else 0)
@@ -232,6 +239,9 @@ def _may_stand(cluster: TinyCluster, made: Division, app: App, here: DividedNode
         if place.free is None
     ]
     if None in sizes:
+        return False
+    new = Counter(place.zone for place in made if place.free is None)
+    if any(new[zone] > most for zone, most in cluster.addresses):
         return False
     used = {"cpu": sum(size or 0 for size in sizes), "nodes": len(sizes)}
     if any(used[name] > limit for name, limit in cluster.limits):
@@ -269,7 +279,7 @@ def _skew(cluster: TinyCluster, made: Division, app: App, spread: Spread, here: 
     if spread.key == HOST:
         return counts[here.host]
     domains = {one.zone for one in cluster.nodes if app.zone in ("", one.zone)}
-    domains |= {zone for zone in cluster.zones if cluster.holds_any and app.zone in ("", zone)}
+    domains |= {zone for zone in cluster.open_zones if cluster.holds_any and app.zone in ("", zone)}
     lowest = 0 if len(domains) < spread.min_domains else min((counts[zone] for zone in domains), default=0)
     return counts[here.zone] - lowest
 

@@ -371,3 +371,30 @@ def test_a_plan_has_fewer_and_larger_nodes_where_addresses_are_short(free: int, 
     assert (len(made.nodes) <= free, len(made.pending)) == (True, count - held)
     assert made.price_per_hour <= 1.3 * price + 1e-9
     assert made.lower_bound_per_hour <= made.price_per_hour
+
+
+@pytest.mark.parametrize("free", [(1, 1, 500), (2, 1, 500)])
+def test_a_zone_that_would_block_a_spread_is_used_where_the_other_zones_have_few_addresses(
+    free: tuple[int, int, int],
+) -> None:
+    """With nodes of `job` in the third zone, one `web` pod goes to each of the other two. Without them, no subnet has
+    an address for `job`."""
+    types = {
+        "plain": instance_type("plain", 4, 16, 0.2, zones=ZONES[:2]),
+        "arm": instance_type("arm", 4, 16, 0.2, arch="arm64"),
+    }
+    of_arch = [{"kubernetes.io/arch": name} for name in ("amd64", "arm64")]
+    everywhere = spread(nodeAffinityPolicy="Ignore")
+    lists: dict[str, list[Any]] = {
+        "pods": [
+            *pods(9, cpu="3", nodeSelector=of_arch[0], topologySpreadConstraints=[everywhere]),
+            *pods(2, "job", cpu="3", nodeSelector=of_arch[1]),
+        ],
+        "nodepools": [node_pool(requirements=[ON_DEMAND])],
+    }
+
+    made = plan(Snapshot.from_lists(lists), Catalogue.from_json(types), classes=in_small_subnets(*free))
+
+    assert check_plan(lists, types, made.to_json()) == []
+    assert Counter(node.zone for node in made.nodes) == {ZONES[0]: 1, ZONES[1]: 1, ZONES[2]: 2}
+    assert {one.pod.partition("/")[2].rpartition("-")[0] for one in made.pending} == {"web"}

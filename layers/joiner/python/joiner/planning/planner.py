@@ -8,7 +8,7 @@ planner has planned before.
 import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.model.usable_overlays import drop_conflicts
 from joiner.planning.output.explanation import explain_pending
-from joiner.planning.placement.address_limits import keep_addresses
+from joiner.planning.placement.address_limits import AddressLimits, keep_addresses
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.plan import Plan, Reason
@@ -127,10 +127,10 @@ class Planner:
         meter = Meter(effort)
         build = partial(self.state, snapshot, classes=classes, ceilings=ceilings, policies=policies)
         prices = partial(self.prices, snapshot, catalogue, classes=classes)
-        run = partial(_search, snapshot=snapshot, catalogue=catalogue, meter=meter, seed=effort.seed, prices=prices)
-        state, found, left_out = _search_beside_spreads(catalogue, frozenset(unavailable), build=build, run=run)
-        simplified = _simplify(state, policies, tolerances if meter.allowance else None)
-        addresses = keep_addresses(state, classes)
+        search = partial(_search, snapshot=snapshot, catalogue=catalogue, meter=meter, seed=effort.seed, prices=prices)
+        run = partial(_finish, search, meter=meter, policies=policies, tolerances=tolerances, classes=classes)
+        state, finished, left_out = _search_beside_spreads(catalogue, frozenset(unavailable), build=build, run=run)
+        found, addresses = finished.found, finished.addresses
         mixes = keep_capacity_mix(state)  # last, for it counts the nodes of the finished plan
         zonal = addresses.moved > 0 or (tolerances is not None and _has_several_zones(state))
         reasons = _join_reasons(_join_reasons(explain_pending(state, catalogue), left_out), addresses.reasons)
@@ -143,9 +143,35 @@ class Planner:
             cut_short=meter.cut_short,
             seconds=meter.seconds,
             problems=(*made.problems, *_find_problems(state, snapshot, catalogue, classes)),
-            simplified=simplified,
+            simplified=finished.simplified,
             warnings=(*mixes, *(find_warnings(state, made, snapshot, catalogue, classes) if tolerances else ())),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """What the search found, what the simplification changed, and what became of nodes without an address."""
+
+    found: "SearchResult"
+    simplified: Simplification
+    addresses: AddressLimits
+
+
+def _finish(
+    search: Callable[..., "SearchResult"],
+    state: PlanState,
+    *,
+    build: Callable[[Catalogue], PlanState],
+    meter: Meter,
+    policies: PlanPolicies,
+    tolerances: PlanTolerances | None,
+    classes: Mapping[str, ResolvedNodeClass],
+) -> _Finished:
+    """Leave the plan of the search in the state, simplified, and without the nodes that no subnet has an address
+    for."""
+    found = search(state, build=build)
+    simplified = _simplify(state, policies, tolerances if meter.allowance else None)
+    return _Finished(found, simplified, keep_addresses(state, classes))
 
 
 def _search_beside_spreads(
@@ -153,13 +179,13 @@ def _search_beside_spreads(
     unavailable: Unavailable,
     *,
     build: Callable[..., PlanState],
-    run: Callable[..., "SearchResult"],
-) -> tuple[PlanState, "SearchResult", dict[PodGroup, tuple[Reason, ...]]]:
+    run: Callable[..., "_Finished"],
+) -> tuple[PlanState, "_Finished", dict[PodGroup, tuple[Reason, ...]]]:
     """Return the best plan found, with the reasons of groups that a topology spread leaves out until the next plan.
 
     If nodes in some domains would keep pods with a spread pending, the plan is made without these domains first; then
     with them, if pods stay pending that a node there could hold. The plan that places more pods, higher priorities
-    first, is used.
+    first, is used: ``run`` has closed the nodes for which subnets have no address.
     """
     everywhere = build(catalogue, unavailable=unavailable)
     blocking = find_blocking_domains(everywhere)
