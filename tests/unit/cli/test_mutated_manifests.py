@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from joiner_cli.manifest_plan import PlanRequest, plan_manifests
 from joiner_cli.manifests import read_manifest_set
@@ -24,6 +25,14 @@ DEADLINE = 0.05  # seconds: this is no test of how good plans are, and a plan is
 READING = 5.0  # seconds of CPU for a file of 20 kB, whatever is in it
 # seconds of CPU for all that is not planning: reading, the catalogue. CPU, because a busy machine is no fault of ours
 APART = 1.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def planner_is_imported(catalogue: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Plan once before anything is measured: the first plan of a process imports numpy and HiGHS, a second of CPU."""
+    file = tmp_path_factory.mktemp("valid") / "valid.yaml"
+    file.write_text(yaml.safe_dump_all(good()), encoding="utf-8")
+    assert plan_manifests(PlanRequest((str(file),), catalogue, deadline=DEADLINE)).plan.nodes
 
 
 @pytest.mark.parametrize("part", range(PARTS))
