@@ -89,7 +89,7 @@ class Schemas:
 
     def read(self, kind: str, manifest: Mapping[str, Any], notes: ManifestProblems) -> ParsedManifest:
         """Read a manifest by the schema of its kind; mistakes are added to `notes`."""
-        reading = _ManifestParser(self.types, notes)
+        reading = _ManifestParser(self.types, notes, of_crd=not self.kinds[kind].startswith(BUILT_IN))
         read: dict[str, Any] = reading.value(manifest, {"$ref": self.kinds[kind]}, "")
         return ParsedManifest(read, tuple(reading.doubts))
 
@@ -108,12 +108,17 @@ def _packaged() -> Schemas:
     )
 
 
+BUILT_IN: Final = "io.k8s."
+"""The names of the types of Kubernetes itself begin with it, those of CRDs do not."""
+
+
 class _ManifestParser:
     """Parses one manifest and collects its problems."""
 
-    def __init__(self, types: Mapping[str, Schema], notes: ManifestProblems) -> None:
+    def __init__(self, types: Mapping[str, Schema], notes: ManifestProblems, *, of_crd: bool) -> None:
         self.types = types
         self.notes = notes
+        self.of_crd = of_crd
         self.doubts: list[str] = []
 
     def value(self, raw: Any, schema: Schema, path: str) -> Any:
@@ -212,7 +217,11 @@ class _ManifestParser:
             )
         read = []
         for number, one in enumerate(raw):
-            if one is None:  # the API server turns null into an empty value
+            if one is None and self.of_crd and not path.startswith("metadata."):
+                self.doubts.append(path)
+                self.notes.note(f"{path}[{number}]", one, "it is empty: give a value here, or remove the item")
+                continue
+            if one is None:  # the API server turns null in a list of a built-in kind into an empty value
                 one = {"object": {}, "string": ""}.get(_kind(schema["items"], self.types))  # noqa: PLW2901
             read.append(self.value(one, schema["items"], f"{path}[{number}]"))
         return read

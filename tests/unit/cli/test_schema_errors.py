@@ -166,6 +166,10 @@ def test_every_pattern_of_the_packaged_schemas_has_a_remedy_in_words() -> None:
             f"spec.limits[cpu] is {10**40}: the number is too large: write a Kubernetes quantity such as 500m, 2 or",
         ),
         (pool(limits={"cpu": -(10**40)}), f"spec.limits[cpu] is {-(10**40)}: the number is too small: write a Kub"),
+        (
+            pool(requirements=[{"key": "a/b", "operator": "In", "values": ["c", None]}]),
+            "requirements[0].values[1] is null: it is empty: give a value here, or remove the item",
+        ),
         (pool(sizee=3), "spec.sizee is 3: there is no such field; remove it"),
         (pool() | {"spec": None}, "spec: it is empty: give fields (key: value) here, with template"),
         (
@@ -224,3 +228,38 @@ def test_a_pool_of_an_invalid_class_is_valid_and_has_a_warning(size: Any) -> Non
 
 def test_empty_lists_that_the_api_server_accepts_are_valid() -> None:
     assert refusals(pool(requirements=[]), node_class(blockDeviceMappings=[])) == []
+
+
+@pytest.mark.parametrize("policy", ["Alway", ""])
+def test_a_container_whose_restart_policy_is_misspelt_is_no_sidecar_and_is_refused(policy: str) -> None:
+    sidecar = {"name": "proxy", "image": "proxy", "restartPolicy": "Always"}
+    misspelt = {**sidecar, "restartPolicy": policy}
+
+    assert refusals(deployment("web", 1, initContainers=[sidecar])) == []
+    (refusal,) = refusals(deployment("web", 1, initContainers=[sidecar, {**misspelt, "name": "other"}]))
+    assert refusal.startswith("Deployment/shop/web: spec.template.spec.initContainers[1].restartPolicy is ")
+    assert "use one of Always, OnFailure, Never" in refusal
+
+
+def test_a_pod_of_an_unknown_operating_system_is_refused() -> None:
+    assert refusals(pod("a", os={"name": "windows"})) == []
+    assert refusals(pod("a", os={"name": "linx"})) == [
+        'Pod/default/a: spec.os.name is linx: use linux or windows; did you mean "linux"?'
+    ]
+
+
+def test_an_item_without_a_value_is_an_empty_text_in_lists_of_built_in_kinds() -> None:
+    """The API server refuses such an item in objects of CRDs, and stores it as an empty text in others."""
+    selector = {"matchExpressions": [{"key": "team", "operator": "In", "values": [None, "a"]}]}
+    one = pod(
+        "a",
+        affinity={
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+                ]
+            }
+        },
+    )
+
+    assert refusals(one) == []

@@ -6,6 +6,7 @@ from typing import Any, Final
 from joiner.cluster import InvalidField
 from joiner.cluster.pod_requests import PodTooSmall, sum_pod_requests
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.suggestions import suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
@@ -26,6 +27,11 @@ Manifest = Mapping[str, Any]
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+SYSTEMS: Final = ("linux", "windows")
+"""The values of ``os.name``. Like the restart policies of containers, they are no enum in Kubernetes' OpenAPI."""
 
 
 def check_pod(manifest: Manifest, notes: ManifestProblems) -> None:
@@ -70,6 +76,8 @@ def _check_names(spec: Manifest, notes: ManifestProblems, path: str) -> None:
     for field in ("hostname", "subdomain"):
         if spec.get(field) and not is_label(spec[field]):
             notes.note(f"{path}.{field}", spec[field], DNS_LABEL)
+    if spec.get("os") is not None and (system := spec["os"].get("name") or "") not in SYSTEMS:
+        notes.note(f"{path}.os.name", system, f"use {' or '.join(SYSTEMS)}{suggest_nearest(system, SYSTEMS)}")
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         notes.note(
             f"{path}.terminationGracePeriodSeconds",
@@ -101,10 +109,18 @@ def _check_containers(spec: Manifest, notes: ManifestProblems, path: str) -> Non
                     "the API server requires an image; the plan does not need it",
                     "warning",
                 )
+            _check_restart_policy(container.get("restartPolicy"), notes, f"{where}.restartPolicy")
             check_requirements(container.get("resources") or {}, notes, f"{where}.resources")
             _check_ports(
                 container.get("ports") or (), notes, f"{where}.ports", host_network=bool(spec.get("hostNetwork"))
             )
+
+
+def _check_restart_policy(policy: str | None, notes: ManifestProblems, path: str) -> None:
+    """Check the policy of a container; ``Always`` makes an init container a sidecar, whose requests stay taken."""
+    if policy is not None and policy not in RESTART_POLICIES:
+        nearest = suggest_nearest(policy, RESTART_POLICIES)
+        notes.note(path, policy, f"use one of {', '.join(RESTART_POLICIES)}{nearest}")
 
 
 def _check_mounts(spec: Manifest, notes: ManifestProblems, path: str) -> None:
