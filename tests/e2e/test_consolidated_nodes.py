@@ -17,6 +17,7 @@ from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, deployment, 
 pytestmark = pytest.mark.e2e
 
 LIMIT = 150.0
+POOL: Final = "/apis/karpenter.sh/v1/nodepools/dense"
 DISRUPTION: Final = {
     "consolidationPolicy": "WhenEmptyOrUnderutilized",
     "consolidateAfter": "1s",
@@ -24,9 +25,10 @@ DISRUPTION: Final = {
 }
 
 
-def dense_pool(*types: str) -> Object:
-    requirements = {CAPACITY_TYPE: ["on-demand"], INSTANCE_TYPE: types}
-    return node_pool("dense", requirements, disruption=DISRUPTION, expireAfter="Never")
+def dense_pool(*types: str, capacity_type: str = "on-demand", policy: str = "WhenEmptyOrUnderutilized") -> Object:
+    requirements = {CAPACITY_TYPE: [capacity_type], INSTANCE_TYPE: types}
+    disruption = {**DISRUPTION, "consolidationPolicy": policy}
+    return node_pool("dense", requirements, disruption=disruption, expireAfter="Never")
 
 
 @pytest.fixture
@@ -77,10 +79,12 @@ def tainted(actor: Actor) -> list[str]:
     ]
 
 
-def an_oversized_node(actor: Actor) -> None:
-    """Leave a small pod on a node that is twice as large as it has to be."""
-    actor.create(dense_pool("m5.large", "m5.xlarge"))
-    actor.create(deployment("large", cpu="2500m"), deployment("small", cpu="500m"))
+def an_oversized_node(actor: Actor, pool: Object | None = None, **annotations: str) -> None:
+    """Leave a small pod, with these annotations, on a node that is twice as large as it has to be."""
+    actor.create(pool or dense_pool("m5.large", "m5.xlarge"))
+    small = deployment("small", cpu="500m")
+    small["spec"]["template"]["metadata"]["annotations"] = annotations
+    actor.create(deployment("large", cpu="2500m"), small)
     actor.wait_running(1, "small")
     actor.wait_running(1, "large")
     actor.rest()
@@ -134,3 +138,48 @@ def test_a_replacement_without_capacity_is_undone_and_the_pods_stay(actor: Actor
     assert actor.item("BACKOFF", "disruption#NodePool/dense")["tries"] == {"N": "1"}
     [outcome] = [outcome for outcome in disruptions(actor) if outcome["undone"]]
     assert "could not be launched" in outcome["undone"][0]["why"]
+
+
+def notes(actor: Actor, reason: str) -> str:
+    """Return the texts of all events with this reason."""
+    return "\n".join(event["note"] for event in actor.events() if event["reason"] == reason)
+
+
+@pytest.mark.long("executed state machines")
+def test_a_balanced_pool_moves_no_costly_pod_for_a_small_saving(actor: Actor) -> None:
+    an_oversized_node(
+        actor,
+        dense_pool("m5.large", "m5.xlarge", policy="Balanced"),
+        **{"controller.kubernetes.io/pod-deletion-cost": "2147483647"},
+    )
+    actor.create(deployment("beside", cpu="1500m", nodeSelector={INSTANCE_TYPE: "m5.large"}))
+    actor.wait_running(1, "beside")
+    actor.rest()
+
+    with watched_evictions(actor.world.kube) as watched:
+        sweep_until(actor, lambda: "policy Balanced" in notes(actor, "Unconsolidatable"), what="a refused saving")
+        assert (watched.evicted, types(actor)) == (set(), ["m5.large", "m5.xlarge"])
+        actor.world.kube.merge(POOL, {"spec": {"disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized"}}})
+        sweep_until(actor, lambda: types(actor) == ["m5.large", "m5.large"], what="the saving with the other policy")
+
+    assert [name.split("-")[0] for name in watched.evicted] == ["small"]
+
+
+@pytest.mark.long("executed state machines")
+def test_a_spot_node_is_replaced_by_a_cheaper_one_only_if_the_fleet_may_choose_among_enough_types(
+    actor: Actor,
+) -> None:
+    pool = dense_pool("m5.large", "m5a.large", "m5.xlarge", capacity_type="spot")
+    pool["metadata"]["annotations"] = {"joiner.dev/spot-to-spot-consolidation": "true"}
+    an_oversized_node(actor, pool)
+
+    with watched_evictions(actor.world.kube) as watched:
+        sweep_until(actor, lambda: "15" in notes(actor, "Unconsolidatable"), what="a replacement with too few types")
+        assert (watched.evicted, types(actor)) == (set(), ["m5.xlarge"])
+        actor.world.kube.merge(POOL, {"metadata": {"annotations": {"joiner.dev/spot-to-spot-least-types": "2"}}})
+        sweep_until(actor, lambda: types(actor) != ["m5.xlarge"] and len(types(actor)) == 1, what="the cheaper node")
+
+    (instance,) = actor.instances()
+    assert instance["InstanceType"] in ("m5.large", "m5a.large")
+    assert instance["InstanceLifecycle"] == "spot"
+    assert [name.split("-")[0] for name in watched.evicted] == ["small"]

@@ -27,6 +27,9 @@ CLASS = "side-by-side"
 LABELS = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
 REQUIREMENTS = {CAPACITY_TYPE: ["on-demand"], INSTANCE_TYPE: ["m5.large"]}
 CONSOLIDATED: Final = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1s"}
+LIMITING: Final = ("joiner.dev/consolidation-workload-cool-down", "joiner.dev/consolidation-evictions-per-day")
+"""Annotations that keep nodes after a first pod of theirs was moved."""
+
 ZONE = "Asia/Kathmandu"  # a quarter of an hour and some hours from UTC
 
 
@@ -130,7 +133,7 @@ def notes(actor: Actor, reason: str) -> str:
     return "\n".join(event["note"] for event in actor.events() if event["reason"] == reason)
 
 
-def test_half_used_nodes_are_merged_unless_a_budget_or_a_cool_down_keeps_them(actor: Actor) -> None:
+def test_half_used_nodes_are_merged_unless_a_budget_a_cool_down_or_a_ration_keeps_them(actor: Actor) -> None:
     kathmandu = {"joiner.dev/budget-time-zone": ZONE}
     closed, open_ = ([window(of), {"nodes": "1"}] for of in (ZONE, "UTC"))
     half_use(
@@ -141,6 +144,7 @@ def test_half_used_nodes_are_merged_unless_a_budget_or_a_cool_down_keeps_them(ac
         HalfUsedPool("open", disruption={**CONSOLIDATED, "budgets": open_}, annotations=kathmandu),
         HalfUsedPool("guarded"),
         HalfUsedPool("calm", 3, "500m", "1300m", annotations={"joiner.dev/consolidation-workload-cool-down": "1h"}),
+        HalfUsedPool("rationed", 3, "500m", "1300m", annotations={"joiner.dev/consolidation-evictions-per-day": "1"}),
     )
     actor.create(
         {
@@ -151,25 +155,25 @@ def test_half_used_nodes_are_merged_unless_a_budget_or_a_cool_down_keeps_them(ac
         }
     )
     known, before = actor.executions(), len(disruptions(actor))
-    merged = {"merged": 1, "legacy": 1, "open": 1, "closed": 2, "guarded": 2, "calm": 2}
+    merged = {"merged": 1, "legacy": 1, "open": 1, "closed": 2, "guarded": 2, "calm": 2, "rationed": 2}
 
     with watched_evictions(actor.world.kube, scheduled={"closed": 0, "open": 1}) as watched:
         disrupt_until(actor, lambda: nodes_of(actor) == merged, what="one node each of three pools")
         disrupt_until(
             actor,
-            lambda: "joiner.dev/consolidation-workload-cool-down" in notes(actor, "Unconsolidatable"),
-            what="a report of the cool-down",
+            lambda: all(each in notes(actor, "Unconsolidatable") for each in LIMITING),
+            what="a report of the cool-down, and of the evictions a day",
         )
 
-    actor.wait_running(13)
+    actor.wait_running(16)
     assert nodes_of(actor) == merged
-    assert sorted(name.split("-")[1] for name in watched.evicted) == ["calm", "legacy", "merged", "open"]
+    assert sorted(name.split("-")[1] for name in watched.evicted) == ["calm", "legacy", "merged", "open", "rationed"]
     assert actor.plans_since(known) == {}, "the pods of the removed nodes need no new node"
     assert "the budgets of NodePool/closed allow 0 more nodes for Underutilized" in notes(actor, "Unconsolidatable")
     assert "PodDisruptionBudget default/guarded allows no eviction" in notes(actor, "DisruptionBlocked")
     assert {"DisruptionTerminating", "Evicted"} <= {event["reason"] for event in actor.events()}
     outcomes = disruptions(actor)[before:]
     assert (sum(each["retired"] for each in outcomes), [each["undone"] for each in outcomes if each["undone"]]) == (
-        4,
+        5,
         [],
     )

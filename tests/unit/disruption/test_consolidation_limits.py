@@ -95,7 +95,11 @@ def test_the_same_type_does_not_replace_itself() -> None:
     ("annotation", "value", "reason"),
     [
         ("joiner.dev/consolidation-least-saving-per-hour", "0.1", "less than the $0.1/h"),
-        ("joiner.dev/consolidation-evictions-per-day", "0", "NodePool/default allows 0 evictions a day"),
+        (
+            "joiner.dev/consolidation-evictions-per-day",
+            "0",
+            "NodePool/default allows 0 evictions a day, and 0 are used",
+        ),
         ("joiner.dev/consolidation-least-saving-per-hour", "much", "an annotation of NodePool/default is not valid"),
     ],
 )

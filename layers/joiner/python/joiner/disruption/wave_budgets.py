@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from joiner import names
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.evictions_left import EvictionsLeft
@@ -54,7 +55,8 @@ class WaveBudgets:
         for pool, number in _pods_by_pool(candidates).items():
             most = self._pools[pool].disruption.limits.evictions_per_day
             if most is not None and self._evicted[pool] + number > most:
-                return f"{pool} allows {most} evictions a day, and {self._evicted[pool]} are used"
+                used = f"{self._evicted[pool]} are used ({names.MOST_EVICTIONS})"
+                return f"{pool} allows {most} evictions a day, and {used}"
         return ""
 
     def take(self, candidates: Sequence[Candidate], reason: Reason) -> None:
