@@ -120,8 +120,11 @@ def _first_failed_rule(
     resolved = found.classes[pool.class_ref.key]
     if resolved.images and not any(image.requirements.allow(known.labels) for image in resolved.images):
         return OFFERED, "its node class has no image for it"
-    tenancies = list_tenancies(pool.requirements, dedicated_required=any(map(requires_dedicated, wanted)))
+    tenancies = list_tenancies(pool, dedicated_required=any(map(requires_dedicated, wanted)))
     offerings = DedicatedPrices(found.catalogue.catalogue).offerings(known, tenancies)
+    if not offerings and known.offerings:
+        required = f"the pool requires {names.TENANCY} {pool.requirements.on(names.TENANCY)}"
+        return OFFERED, "it is not sold as a Dedicated Instance" if tenancies else required
     offered = [one for one in offerings if one.available and one.zone in resolved.zones]
     allowed = [
         one
@@ -132,9 +135,9 @@ def _first_failed_rule(
     if not allowed:
         return OFFERED, "it has no offering in the zones and capacity types of the pool"
     rules = {_failed_pod_requirement(one, labels, allowed, open_keys, pool) for one in wanted}
-    if not rules or "" in rules:
-        return (FITS, "") if wanted else (POD, _unsatisfiable_affinity(pod))
-    return POD, f"the pod requires {' or '.join(sorted(rules))}"
+    if rules and "" not in rules:
+        return POD, f"the pod requires {' or '.join(sorted(rules))}"
+    return (FITS, "") if wanted else (POD, _unsatisfiable_affinity(pod))
 
 
 def _unsatisfiable_affinity(pod: Pod) -> str:

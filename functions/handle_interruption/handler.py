@@ -229,7 +229,8 @@ class InterruptionQueue:
             return
         try:
             found = self._ec2.instances(instances)
-            for offering in {OfferingKey(each.capacity_type, each.instance_type, each.zone) for each in found}:
+            short = {OfferingKey(each.capacity_type, each.instance_type, each.zone_of_offering) for each in found}
+            for offering in short:
                 self._ledger.mark_unavailable(offering, int(now.timestamp()) + UNAVAILABLE_SECONDS, "spot interruption")
         except (Ec2Error, BotoCoreError, ClientError) as reason:
             logger.warning("a shortage was not remembered", instances=sorted(instances), reason=str(reason))

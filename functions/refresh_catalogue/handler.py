@@ -39,7 +39,7 @@ from joiner.catalogue import (
     load_published_prices,
     supports_nodes,
 )
-from joiner.catalogue.instance_tenancy import find_surcharge
+from joiner.catalogue.instance_tenancy import find_surcharges
 from joiner.catalogue.interruption_history import SpotHours, SpotPlace, interruption_rates, price_interruptions
 from joiner.catalogue.observed_memory import valid_memory
 from joiner.catalogue.placement_scores import choose_families, expect_warnings
@@ -127,7 +127,8 @@ class CatalogueRefresh:
         locations = {zone_location(zone) for each in zones.values() for zone in each} - {self._region}
         on_demand, of_on_demand = self._on_demand(former, locations)
         spot, of_spot = self._spot(former, now)
-        types = self._types(zones, on_demand, spot, now, dedicated=self._dedicated(of_on_demand))
+        surcharges = self._surcharges(former, on_demand[""], of_on_demand)
+        types = self._types(zones, on_demand, spot, now, surcharges=surcharges)
         if self._interruptions is not None:
             types = self._interruptions.add(types, self._store, self._ec2, int(now.timestamp()))
         catalogue = Catalogue.of(found for found in types if found.offerings)
@@ -153,7 +154,7 @@ class CatalogueRefresh:
         spot: PriceLists | None,
         now: datetime,
         *,
-        dedicated: Mapping[str, float],
+        surcharges: Mapping[str, float],
     ) -> list[InstanceType]:
         """Return every type that is offered and can be a node. A type without a price has no offerings."""
         described = self._ec2.pages("describe_instance_types", "InstanceTypes")
@@ -166,7 +167,7 @@ class CatalogueRefresh:
                 prices if spot is None else spot.get(name),
                 estimate=self._estimate,
                 observed_memory=memory.get(name),
-                dedicated_surcharge=find_surcharge(name, on_demand[""], dedicated),
+                dedicated_surcharge=surcharges.get(name),
             )
             for info in described
             for name in (info["InstanceType"],)
@@ -197,11 +198,17 @@ class CatalogueRefresh:
             )
         return {"": table.prices}, f"published on {table.published}"
 
-    def _dedicated(self, source: str) -> Mapping[str, float]:
-        """Return the prices of Dedicated Instances of the region, if the price list is the source of the others."""
+    def _surcharges(self, former: Catalogue | None, shared: Mapping[str, float], source: str) -> Mapping[str, float]:
+        """Return the surcharges of Dedicated Instances of the region by type, if the price list is the source of the
+        other prices; those of the last catalogue if it does not answer."""
         if self._pricing is None or source != PRICE_LIST:
             return {}
-        return on_demand_prices(self._pricing, self._region, DEDICATED_QUESTIONS)
+        try:
+            return find_surcharges(shared, on_demand_prices(self._pricing, self._region, DEDICATED_QUESTIONS))
+        except (BotoCoreError, ClientError) as reason:
+            logger.warning("the prices of Dedicated Instances were not read: the last ones stay", reason=str(reason))
+            known = {name: one.dedicated_surcharge for name, one in (former.types if former else {}).items()}
+            return {name: more for name, more in known.items() if more is not None}
 
     def _spot(self, former: Catalogue | None, now: datetime) -> tuple[PriceLists | None, str]:
         """Return the spot prices by type and zone, and their source; None if EC2 has never returned any."""

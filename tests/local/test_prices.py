@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from joiner.adapters.instance_prices import DEDICATED_QUESTIONS, on_demand_prices
-from joiner.catalogue.instance_tenancy import find_surcharge
+from joiner.catalogue.instance_tenancy import find_surcharges
 from joiner_local.aws.account_setup.cluster_network import seed_network
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from tests.local.launch_fixtures import LaunchPad, chosen
@@ -75,8 +75,9 @@ def test_dedicated_instances_have_prices_of_their_own_and_bare_metal_has_no_othe
     dedicated = on_demand_prices(pricing, "us-east-1", DEDICATED_QUESTIONS)
 
     assert dedicated.keys() == shared.keys()
-    assert find_surcharge("m5.large", shared, dedicated) == pytest.approx(0.0096)
-    assert find_surcharge("m5.metal", shared, dedicated) == 0.0
+    surcharges = find_surcharges(shared, dedicated)
+    assert surcharges["m5.large"] == pytest.approx(0.0096)
+    assert surcharges["m5.metal"] == 0.0
     assert "m5.metal" not in price_list(local_aws, **ON_DEMAND)
 
 

@@ -82,7 +82,7 @@ test compares the record with this list::
         JSONFileLoader.load_file moto.backends.list_of_moto_modules moto.core.responses.method_names_from_class
     moto_patches.queue_locks
         Queue.add_message Queue.delete_message SQSBackend.change_message_visibility SQSBackend.purge_queue
-        SQSBackend.receive_message
+        SQSBackend.is_message_valid_based_on_retention_period SQSBackend.receive_message
     moto_patches.response_writer
         ResponseSerializer.get_value BaseJSONSerializer._serialize_type_structure moto.core.serialize.xmltodict
     moto_patches.service_limits

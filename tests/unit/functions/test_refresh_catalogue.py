@@ -45,6 +45,8 @@ class FakeRegion:
     zone: str
     spot: list[Mapping[str, Any]] = field(default_factory=list)
     reachable: bool = True
+    dedicated: str | None = None
+    """The price of a Dedicated Instance; the price list does not answer about them without it."""
     local_zones: tuple[str, ...] = ()
     local_prices: Mapping[str, str] = field(default_factory=dict)
 
@@ -81,6 +83,12 @@ class FakeRegionPages:
 
     def paginate(self, Filters: Sequence[Mapping[str, str]] = (), **_asked: Any) -> Iterator[Mapping[str, Any]]:
         location = next((each["Value"] for each in Filters if each.get("Field") == "regionCode"), "")
+        asked = {each["Value"] for each in Filters if each.get("Field") in ("tenancy", "productFamily")}
+        if asked == {"Dedicated", "Compute Instance"} and self.region.reachable:
+            if self.region.dedicated is None:
+                raise EndpointConnectionError(endpoint_url="https://api.pricing.example.com")
+            yield {"PriceList": [PRODUCT.replace("0.096", self.region.dedicated)]}
+            return
         yield from self.region.pages_of(self.operation, location)
 
 
@@ -206,3 +214,18 @@ def test_commitments_of_the_settings_are_in_the_catalogue(store: Store) -> None:
     )
     assert refresh(store, FakeRegion("eu-west-1a"))["commitments"] == 0
     assert documents.get_catalogue(store).commitments == ()
+
+
+def test_the_surcharge_of_dedicated_instances_stays_while_the_price_list_does_not_answer_about_them(
+    store: Store,
+) -> None:
+    region = FakeRegion("us-west-2a", dedicated="0.106")
+
+    refresh(store, region)
+    first = documents.get_catalogue(store).types["m5.large"].dedicated_surcharge
+    region.dedicated = None
+    answer = refresh(store, region)
+
+    assert first == pytest.approx(0.01)
+    assert answer["onDemandPrices"] == "Price List API"
+    assert documents.get_catalogue(store).types["m5.large"].dedicated_surcharge == first

@@ -33,6 +33,8 @@ class FakeAccount:
 
     error: Exception = field(default_factory=lambda: refused("GetInstanceProfile", "ValidationError", "invalid name"))
     asked: list[str] = field(default_factory=list)
+    failing: list[Exception] = field(default_factory=list)
+    """Errors of the next lookups of subnets."""
     together: Barrier | None = None
     """Subnets and security groups are returned when both were asked for."""
 
@@ -61,6 +63,8 @@ class AnsweredPages:
 
     def paginate(self, **_: Any) -> list[Any]:
         self.account.asked.append(self.operation)
+        if self.operation == "describe_subnets" and self.account.failing:
+            raise self.account.failing.pop()
         if self.account.together and self.operation in ("describe_subnets", "describe_security_groups"):
             self.account.together.wait(timeout=30)
         return [FOUND[self.operation]]
@@ -186,3 +190,12 @@ def test_lookups_of_a_class_run_at_the_same_time(cluster: SimulatedCluster) -> N
     _, classes = answer(cluster, FakeAccount(together=Barrier(2)), bad_is_named=False)
 
     assert classes["EC2NodeClass/default"].ready
+
+
+def test_a_lookup_that_failed_for_one_class_is_sent_again_for_another(cluster: SimulatedCluster) -> None:
+    account = FakeAccount(failing=[refused("DescribeSubnets", "UnauthorizedOperation")])
+
+    _, classes = answer(cluster, account, every=True, bad_is_named=False)
+
+    assert not classes["EC2NodeClass/default"].ready
+    assert classes["EC2NodeClass/unnamed"].ready

@@ -371,3 +371,19 @@ def test_a_claim_whose_label_names_no_pool_is_launched_with_a_warning(cluster: S
     assert [(claim.pool_key, claim.initialized) for claim in claims(cluster)] == [("NodePool/gone", True)]
     warned = [note for _, note in notes(cluster) if note.startswith("metadata.labels[karpenter.sh/nodepool] is gone: ")]
     assert len(warned) == 1
+
+
+@pytest.mark.parametrize(
+    ("label", "required", "launched"),
+    [("default", "dedicated", "dedicated"), ("dedicated", "", "default"), ("", "dedicated", "dedicated")],
+)
+def test_the_requirements_of_a_claim_decide_its_tenancy_whatever_label_it_was_copied_with(
+    cluster: SimulatedCluster, label: str, required: str, launched: str
+) -> None:
+    asked = [{"key": names.TENANCY, "operator": "In", "values": [required]}] if required else []
+    created(cluster.prepare(), labels={names.TENANCY: label} if label else {}, requirements=[ON_DEMAND, *asked])
+
+    cluster.sweep("sweep-1")
+
+    (claim,) = claims(cluster)
+    assert (claim.launched, claim.labels[names.TENANCY]) == (True, launched)

@@ -29,7 +29,7 @@ def test_the_template_of_a_launch_onto_dedicated_hardware_sets_the_tenancy_and_o
 
 
 def test_the_tenancy_is_set_beside_a_placement_group() -> None:
-    (launch,) = launches(dedicated("a", PlacementGroup("pg-1", "together", "spread")))
+    (launch,) = launches(dedicated("a", PlacementGroup("pg-1", "together", "cluster")))
 
     assert launch.templates[0].data["Placement"] == {"Tenancy": "dedicated", "GroupId": "pg-1"}
 

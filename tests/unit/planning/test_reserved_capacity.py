@@ -9,7 +9,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot
+from joiner.planning import Plan, PlanTolerances, Snapshot
 from joiner.planning.planner import plan
 from joiner.pools import CapacityReservation
 from tests.unit.planning.checked_plans import cluster
@@ -85,3 +85,15 @@ def test_pods_choose_among_reservations_by_label() -> None:
     found = plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)
 
     assert used(found) == Counter({("reserved", "cr-2"): 2})
+
+
+def test_a_plan_of_reserved_nodes_only_is_simplified_like_any_other() -> None:
+    fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["reserved"]}
+    lists = cluster(pods(1), node_pool(requirements=[fields]))
+    classes = {key: replace(one, reservations=(RESERVED,)) for key, one in CLASSES.items()}
+
+    found = plan(
+        Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes, tolerances=PlanTolerances()
+    )
+
+    assert used(found) == {("reserved", "cr-1"): 1}

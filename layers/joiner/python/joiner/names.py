@@ -34,6 +34,7 @@ INSTANCE_PREFIX: Final = "karpenter.k8s.aws/instance-"
 TENANCY: Final = "karpenter.k8s.aws/instance-tenancy"
 DEFAULT_TENANCY: Final = "default"
 DEDICATED_TENANCY: Final = "dedicated"
+TENANCIES: Final = (DEFAULT_TENANCY, DEDICATED_TENANCY)
 RESERVATION: Final = "karpenter.k8s.aws/capacity-reservation-id"
 PLACEMENT_GROUP: Final = "karpenter.k8s.aws/placement-group-id"
 PLACEMENT_PARTITION: Final = "karpenter.k8s.aws/placement-group-partition"

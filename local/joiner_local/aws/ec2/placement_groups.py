@@ -1,7 +1,8 @@
 """Placement groups: creation, description, and what a launch in one must meet.
 
 A cluster group is in one zone and takes only types with that strategy. A spread group takes seven instances a zone. A
-partition group has up to seven partitions; EC2 chooses one for an instance that names none. Source: EC2 user guide,
+partition group has up to seven partitions; EC2 chooses one for an instance that names none. Dedicated Instances are
+launched into no spread group, and into partition groups with at most two partitions. Source: EC2 user guide,
 "Placement groups for your Amazon EC2 instances"; EC2 API reference, PlacementGroup.
 """
 
@@ -129,6 +130,11 @@ def placement_problems(data: Mapping[str, Any], pool: CapacityPool, backend: Any
         error = unknown(str(placement.get("GroupId") or placement.get("GroupName")))
         yield "InvalidPlacementGroup.Unknown", error.message
         return
+    if placement.get("Tenancy") == "dedicated" and (found.strategy == "spread" or found.partitions > 2):
+        yield (
+            "InvalidParameterCombination",
+            (f"Dedicated Instances cannot be launched into the {found.strategy} placement group '{found.name}'."),
+        )
     strategies = INSTANCE_TYPES[pool.instance_type].get("PlacementGroupInfo", {}).get("SupportedStrategies", ())
     if found.strategy not in strategies:
         message = f"{found.strategy} placement groups may not be used with instances of type '{pool.instance_type}'."

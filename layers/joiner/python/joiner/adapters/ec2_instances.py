@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from joiner.catalogue.unavailable_offerings import zone_of_shortage
-from joiner.names import CLUSTER_NAME_TAG, LAUNCH
+from joiner.names import CLUSTER_NAME_TAG, DEFAULT_TENANCY, LAUNCH
 
 Answer = Mapping[str, Any]
 
@@ -32,6 +32,7 @@ class Instance:
     """The capacity reservation in which it runs; empty if it runs in none."""
     placement_group: str = ""
     """The id of its placement group; empty if it has none."""
+    tenancy: str = DEFAULT_TENANCY
 
     @property
     def launch(self) -> str:
@@ -40,8 +41,9 @@ class Instance:
 
     @property
     def zone_of_offering(self) -> str:
-        """Return the zone that a shortage of its offering has: only its capacity reservation, if it runs in one."""
-        return zone_of_shortage(self.zone, "", reservation=self.reservation)
+        """Return the zone that a shortage of its offering has: only its capacity reservation, if it runs in one, or its
+        tenancy."""
+        return zone_of_shortage(self.zone, "", self.tenancy, reservation=self.reservation)
 
     @property
     def alive(self) -> bool:
@@ -72,6 +74,7 @@ class Instance:
             security_groups=tuple(sorted(group["GroupId"] for group in response.get("SecurityGroups", ()))),
             reservation=response.get("CapacityReservationId") or "",
             placement_group=response["Placement"].get("GroupId") or "",
+            tenancy=response["Placement"].get("Tenancy") or DEFAULT_TENANCY,
         )
 
 

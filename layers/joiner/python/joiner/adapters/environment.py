@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.config import Config
@@ -98,6 +99,9 @@ def time_left(context: Any) -> TimeLeft:
     return TimeLeft(lambda: context.get_remaining_time_in_millis() / 1000)
 
 
+_CREATING: Final = Lock()
+
+
 @functools.cache
 def _session() -> Session:
     return get_session()  # boto3 would import its resources and S3 transfers too, a tenth of a cold start
@@ -106,7 +110,8 @@ def _session() -> Session:
 @functools.cache
 def client(service: str, region_name: str = "") -> Any:
     """Return the botocore client of a service, which boto3 returns, too."""
-    return _session().create_client(service, region_name=region_name or region(), config=_CALLS)
+    with _CREATING:  # threads may ask for clients, and botocore's session is not made for that
+        return _session().create_client(service, region_name=region_name or region(), config=_CALLS)
 
 
 def prepare_clients(*services: str) -> None:

@@ -1,4 +1,7 @@
-"""Calls that run at the same time, each of them once: a call with the arguments of an earlier one has its answer."""
+"""Calls that run at the same time, each of them once: a call with the arguments of an earlier one has its answer.
+
+A call that failed is sent again.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -6,8 +9,8 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 Result = TypeVar("Result")
-WORKERS: Final = 16
-"""Calls at a time: the lookups of a few node classes, and far below EC2's bucket of 100 Describe calls."""
+WORKERS: Final = 10
+"""Calls at a time: as many as a client has connections, and far below EC2's bucket of 100 Describe calls."""
 
 
 class SharedCalls:
@@ -36,6 +39,7 @@ class SharedCalls:
         """
         key = f"{call.__qualname__}{arguments!r}"
         with self._lock:
-            if key not in self._known:
-                self._known[key] = self._pool.submit(call, *arguments)
-            return self._known[key]
+            known = self._known.get(key)
+            if known is None or (known.done() and known.exception() is not None):
+                known = self._known[key] = self._pool.submit(call, *arguments)
+            return known

@@ -1,16 +1,23 @@
 """The tenancy of instances: hardware that is shared with other accounts (``default``), or not (``dedicated``).
 
 A node is on dedicated hardware only if its pool or a pod requires it, because that costs more. EC2 sells a Dedicated
-Instance at a price of its own; spot prices do not depend on the tenancy in EC2's price history. Sources: EC2 user
-guide, "Dedicated Instances"; Karpenter (label ``karpenter.k8s.aws/instance-tenancy``).
+Instance at a price of its own. EC2's history of spot prices does not tell the tenancy: a spot instance is taken to
+cost as much more as on demand. The surcharge is that of the region, also in its Local Zones. Sources: EC2 user guide,
+"Dedicated Instances" and "Placement groups"; Karpenter (label ``karpenter.k8s.aws/instance-tenancy``).
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from joiner import names
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Offering
 from joiner.cluster import Requirements
+from joiner.pools import NodePool
+from joiner.pools.resolved_node_class import PlacementGroup
+
+MOST_PARTITIONS: Final = 2
+"""The most partitions of a placement group in which EC2 launches Dedicated Instances."""
 
 
 def requires_dedicated(requirements: Requirements) -> bool:
@@ -23,31 +30,54 @@ def requires_dedicated(requirements: Requirements) -> bool:
     return names.DEDICATED_TENANCY in allowed and names.DEFAULT_TENANCY not in allowed
 
 
-def list_tenancies(pool: Requirements, *, dedicated_required: bool) -> tuple[str, ...]:
-    """Return the tenancies of new nodes of a pool with these requirements.
+def find_allowed_tenancies(pool: NodePool) -> list[str]:
+    """Return the tenancies that a pool allows; a label of its template is a requirement, as in Karpenter.
+
+    The labels of a claim that a user copied may be those of another node: there only the requirements count.
+    """
+    allowed = pool.requirements.on(names.TENANCY)
+    label = "" if pool.claim else pool.labels.get(names.TENANCY, "")
+    return [one for one in names.TENANCIES if one in allowed and label in ("", one)]
+
+
+def takes_dedicated(group: PlacementGroup | None) -> bool:
+    """Return whether EC2 launches Dedicated Instances into a placement group: into no spread group, and only into few
+    partitions.
+
+    >>> takes_dedicated(PlacementGroup("pg-1", "near", "cluster"))
+    True
+    >>> takes_dedicated(PlacementGroup("pg-2", "apart", "spread"))
+    False
+    """
+    return group is None or (group.strategy != "spread" and group.partitions <= MOST_PARTITIONS)
+
+
+def list_tenancies(pool: NodePool, group: PlacementGroup | None = None, *, dedicated_required: bool) -> tuple[str, ...]:
+    """Return the tenancies of new nodes of a pool, in the placement group of its class if there is one.
 
     ``dedicated_required`` is whether a pending pod requires dedicated hardware.
 
-    >>> list_tenancies(Requirements(), dedicated_required=True)
+    >>> from joiner.pools import NodeClassRef
+    >>> open_pool = NodePool("open", NodeClassRef("EC2NodeClass", "default"))
+    >>> list_tenancies(open_pool, dedicated_required=True)
     ('default', 'dedicated')
-    >>> list_tenancies(Requirements.from_labels({names.TENANCY: "dedicated"}), dedicated_required=False)
+    >>> list_tenancies(replace(open_pool, labels={names.TENANCY: "dedicated"}), dedicated_required=False)
     ('dedicated',)
     """
-    allowed = pool.on(names.TENANCY)
+    allowed = find_allowed_tenancies(pool)
     shared = (names.DEFAULT_TENANCY,) if names.DEFAULT_TENANCY in allowed else ()
-    dedicated = names.DEDICATED_TENANCY in allowed and (dedicated_required or not shared)
+    dedicated = names.DEDICATED_TENANCY in allowed and (dedicated_required or not shared) and takes_dedicated(group)
     return (*shared, names.DEDICATED_TENANCY) if dedicated else shared
 
 
-def find_surcharge(name: str, shared: Mapping[str, float], dedicated: Mapping[str, float]) -> float | None:
-    """Return what a type costs more on dedicated hardware in $/h, from prices by type; None without both prices.
+def find_surcharges(shared: Mapping[str, float], dedicated: Mapping[str, float]) -> dict[str, float]:
+    """Return what types cost more on dedicated hardware in $/h, from prices by type; only types with both prices.
 
-    >>> find_surcharge("m5.large", {"m5.large": 0.096}, {"m5.large": 0.1056})
-    0.0096
+    >>> find_surcharges({"m5.large": 0.096, "t2.nano": 0.01}, {"m5.large": 0.1056})
+    {'m5.large': 0.0096}
     """
-    if name not in shared or name not in dedicated:
-        return None
-    return round(max(dedicated[name] - shared[name], 0.0), 10)
+    both = sorted(shared.keys() & dedicated.keys())
+    return {name: round(max(dedicated[name] - shared[name], 0.0), 10) for name in both}
 
 
 class DedicatedPrices:
@@ -77,5 +107,6 @@ class DedicatedPrices:
             found += [
                 replace(one, tenancy=names.DEDICATED_TENANCY, price_per_hour=round(one.price_per_hour + surcharge, 10))
                 for one in known.offerings
+                if one.capacity_type in (names.ON_DEMAND, names.SPOT)
             ]
         return found

@@ -19,6 +19,7 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Final
 
 from joiner import names
@@ -160,14 +161,16 @@ node.kubernetes.io/instance-type In [m5.large]: no instance type of the catalogu
 kubernetes.io/arch, 1 node.kubernetes.io/instance-type
     """
     met: Counter[str] = Counter()
+    tenancies = names.TENANCIES if names.TENANCY in pool.requirements else (names.DEFAULT_TENANCY,)
     decided = {key for key in pool.requirements if key not in OF_NODES and any(True for _ in _values(key, catalogue))}
     for kind in catalogue.types.values():
         of_kind: set[str] = set()
-        for offering in kind.offerings:
+        for offering, tenancy in product(kind.offerings, tenancies):
             place = {
                 names.ZONE: offering.zone,
                 names.REGION: names.region_of(offering.zone),
                 names.CAPACITY_TYPE: offering.capacity_type,
+                names.TENANCY: tenancy,
             }
             unmet = {*pool.requirements.unmet({**kind.labels, **place})}
             if not unmet & decided:
@@ -214,6 +217,8 @@ def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
     Nothing for a label that instance types do not set.
     """
     types = catalogue.types.values()
+    if key == names.TENANCY:
+        return names.TENANCIES
     if key == names.INSTANCE_TYPE:
         return catalogue.types
     if key == names.ZONE:

@@ -11,8 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from joiner import names
+from joiner.pools.capacity_reservations import RESERVATION_LABELS
 from joiner.pools.node_claim import NodeClaim
 from joiner.pools.node_pool import NodeClassRef, NodePool
+
+DECIDED: Final = (names.TENANCY, *RESERVATION_LABELS)
+"""Labels of a claim that its plan decides."""
 
 UNOWNED: Final = NodePool("", NodeClassRef("EC2NodeClass", ""), claim="claims without a pool")
 """The pool whose defaults hold for the nodes of claims without a pool, where a rule needs one."""
@@ -47,12 +51,15 @@ def find_claims_to_launch(claims: Iterable[NodeClaim], launching: Collection[str
 
 def adopt_claim(claim: NodeClaim, labels: Mapping[str, str]) -> NodeClaim:
     """Return a standalone claim as it is before its launch: with the finalizer that keeps it until its instance is
-    terminated, and the labels that its plan decides."""
+    terminated, and the labels that its plan decides.
+
+    A claim that was copied from another one has the labels of that node: its tenancy and its reservation do not count.
+    """
     others = tuple(name for name in claim.finalizers if name != names.TERMINATION_FINALIZER)
     node_class = {names.NODECLASS: claim.class_ref.name} if claim.class_ref.kind == "EC2NodeClass" else {}
     return replace(
         claim,
-        labels={**labels, **claim.labels, **node_class},
+        labels={**labels, **{key: claim.labels[key] for key in claim.labels if key not in DECIDED}, **node_class},
         finalizers=(*others, names.TERMINATION_FINALIZER),
     )
 

@@ -6,6 +6,7 @@ with the same inputs reuses them.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from operator import sub
 from typing import Final
 
@@ -191,7 +192,7 @@ def _launchable(
     number = 0
     of_class = {**family_labels(node_class), **resolved.placement_labels(pool.requirements)}
     strategy, group = (found.strategy, found.id) if (found := resolved.placement_group) else ("", "")
-    tenancies = list_tenancies(pool.requirements, dedicated_required=inputs.dedicated_required)
+    tenancies = list_tenancies(pool, resolved.placement_group, dedicated_required=inputs.dedicated_required)
     dedicated = DedicatedPrices(inputs.catalogue)
     for name in sorted(inputs.catalogue.types):
         known = inputs.catalogue.types[name]
@@ -342,7 +343,8 @@ def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable,
     kind = offering.capacity_type
     zones: tuple[str, ...] = (offering.zone, ANY_VALUE)
     if placement_group or offering.tenancy != names.DEFAULT_TENANCY:
-        zones += tuple(zone_of_shortage(zone, placement_group, offering.tenancy) for zone in zones)
+        parts = product(zones, {"", placement_group}, {names.DEFAULT_TENANCY, offering.tenancy})
+        zones += tuple(zone_of_shortage(zone, group, tenancy) for zone, group, tenancy in parts)
     if offering.reservation:
         zones += (zone_of_shortage(offering.zone, placement_group, reservation=offering.reservation),)
     return any((kind, name, zone) in unavailable for name in (known.name, ANY_VALUE) for zone in zones)

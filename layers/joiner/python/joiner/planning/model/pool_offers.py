@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import names_burstable_types
-from joiner.catalogue.instance_tenancy import requires_dedicated
+from joiner.catalogue.instance_tenancy import find_allowed_tenancies, requires_dedicated, takes_dedicated
 from joiner.catalogue.observed_memory import memory_of_nodes
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, PoolOffers, Unavailable
@@ -83,6 +84,17 @@ def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | No
         return unusable
     if keys := pool.requirements.contradictions():
         return f"its requirements exclude each other on {', '.join(keys)}"
+    return _without_hardware(pool, resolved)
+
+
+def _without_hardware(pool: NodePool, resolved: ResolvedNodeClass) -> str:
+    """Return why EC2 launches no node of this tenancy; empty if it does."""
+    group = resolved.placement_group
+    if group and not takes_dedicated(group) and find_allowed_tenancies(pool) == [names.DEDICATED_TENANCY]:
+        return (
+            f"it requires dedicated hardware, and EC2 launches no Dedicated Instances into the {group.strategy} "
+            f"placement group {group.name} of its class: allow {names.TENANCY} default, or select another group"
+        )
     return ""
 
 

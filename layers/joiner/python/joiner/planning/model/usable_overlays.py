@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 
+from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.catalogue.family_capacity import family_labels
+from joiner.catalogue.instance_tenancy import find_allowed_tenancies
 from joiner.catalogue.overlay_conflicts import find_overlay_conflicts, find_unmet_overlays
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import place_labels, pool_labels
@@ -40,11 +43,13 @@ def _places(
 ) -> Iterator[PlaceLabels]:
     sold = {(one.zone, one.capacity_type) for known in catalogue.types.values() for one in known.offerings}
     declared = {one.key: one for one in snapshot.classes}
+    named = any(names.TENANCY in overlay.requirements for overlay in snapshot.overlays.ordered)
     for pool in snapshot.pools:
         resolved = classes.get(pool.class_ref.key)
         zone_ids = {subnet.zone: subnet.zone_id for subnet in resolved.subnets} if resolved else {}
         placement = resolved.placement_labels(pool.requirements) if resolved else {}
         of_pool = {**pool_labels(pool), **family_labels(declared.get(pool.class_ref.key)), **placement}
-        for zone, capacity_type in sorted(sold):
+        tenancies = find_allowed_tenancies(pool) if named else [names.DEFAULT_TENANCY]
+        for (zone, capacity_type), tenancy in product(sorted(sold), tenancies):
             if resolved is None or zone in resolved.zones:
-                yield of_pool, place_labels(zone, capacity_type, zone_id=zone_ids.get(zone, ""))
+                yield of_pool, place_labels(zone, capacity_type, zone_id=zone_ids.get(zone, ""), tenancy=tenancy)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 
 from joiner import names
-from joiner.catalogue import Catalogue, compute_allocatable
+from joiner.catalogue import Catalogue, Offering, compute_allocatable
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
 from joiner.cluster import MISSING, Requirements, ValueSet
 from joiner.cluster.quantities import format_amount
@@ -199,15 +199,15 @@ def _not_available(
     pool, own = pool_offers.pool, pool_labels(pool_offers.pool)
     if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
         return "", ""  # The pod requires another pool; checking thousands of offerings is unnecessary.
-    offered = {(one.offer.instance_type, one.offer.zone, one.offer.capacity_type) for one in pool_offers.launchable}
+    offered = {_offering_key(one.model.name, one.offering) for one in pool_offers.launchable}
     daemons, dedicated = DaemonOverhead(pool, state.groups), DedicatedPrices(catalogue)
-    tenancies = list_tenancies(pool.requirements, dedicated_required=any(map(requires_dedicated, where)))
+    tenancies = list_tenancies(pool, dedicated_required=any(map(requires_dedicated, where)))
     short: list[str] = []
     full: list[tuple[float, str]] = []
     for known in catalogue.types.values():
         allocatable = compute_allocatable(known, pool_offers.node_class, pool)
         for offering in dedicated.offerings(known, tenancies):
-            if (known.name, offering.zone, offering.capacity_type) in offered:
+            if _offering_key(known.name, offering) in offered:
                 continue
             labels = node_labels(pool, pool_offers.node_class, known, offering.zone, offering.capacity_type)
             labels[names.TENANCY] = offering.tenancy
@@ -224,10 +224,15 @@ def _not_available(
                     )
                 )
                 continue
-            short.append(f"{offering.capacity_type} {known.name} in {offering.zone}")
+            on = "" if offering.tenancy == names.DEFAULT_TENANCY else f" on {offering.tenancy} hardware"
+            short.append(f"{offering.capacity_type} {known.name} in {offering.zone}{on}")
             if len(short) == 3:
                 return ", ".join(short), ""
     return ", ".join(short), min(full, default=(0.0, ""))[1]
+
+
+def _offering_key(instance_type: str, offering: Offering) -> tuple[str, ...]:
+    return (instance_type, offering.zone, offering.capacity_type, offering.tenancy)
 
 
 def _between_pods(state: PlanState, group: PodGroup, pool_offers: PoolOffers, offers: list[NodeOffer]) -> str:

@@ -82,7 +82,8 @@ class OfferArrays:
     def __init__(self, pool_offers: PoolOffers) -> None:
         self.offers: Sequence[NodeOffer] = [one for one in pool_offers.launchable if one.supply is None]
         self.index: Whole = np.array([one.index for one in self.offers], dtype=np.int64)
-        self.free: Floats = np.array([one.free for one in self.offers], float).reshape(len(self.offers), -1)
+        width = len(pool_offers.launchable[0].free) if pool_offers.launchable else 0
+        self.free: Floats = np.array([one.free for one in self.offers], float).reshape(len(self.offers), width)
         self.price: Floats = np.array([one.offer.price_per_hour for one in self.offers], float)
         order = sorted(range(len(self.offers)), key=lambda at: (self.offers[at].offer, self.offers[at].index))
         self.place: Whole = np.empty(len(order), dtype=np.int64)

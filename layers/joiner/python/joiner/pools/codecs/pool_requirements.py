@@ -17,7 +17,7 @@ from joiner.pools.label_rules import NAME, PREFIX, VALUE, key_fault
 LEGACY_OPERATORS = OPERATORS[:6]
 KNOWN_VALUES: Mapping[str, tuple[str, ...]] = {
     names.CAPACITY_TYPE: names.CAPACITY_TYPES,
-    "karpenter.k8s.aws/instance-tenancy": ("default", "dedicated"),
+    names.TENANCY: names.TENANCIES,
 }
 
 
@@ -55,6 +55,8 @@ def read_requirements(fields: ManifestFields, name: str, *, legacy: bool) -> lis
             _check_values(item, key, operator, values)
         if minimum is not None and operator == "In" and minimum > len(values):
             item.wrong("minValues", f"there are only {len(values)} values to choose from")
+        elif minimum is not None and (known := KNOWN_VALUES.get(key or "")) and minimum > len(known):
+            item.wrong("minValues", f"the label has only the values {', '.join(known)}")
         if len(fields.notes.errors) == before:
             least = {"minValues": minimum} if minimum is not None else {}
             good.append({"key": key, "operator": operator} | ({"values": values} if values else {}) | least)
@@ -64,12 +66,14 @@ def read_requirements(fields: ManifestFields, name: str, *, legacy: bool) -> lis
 def read_min_values(requirements: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """Return minValues by key; the largest if several requirements have one for the key.
 
+    Every instance type has both tenancies, as in Karpenter, so minValues of the tenancy is always met.
+
     >>> read_min_values([{"key": "a", "minValues": 2}, {"key": "a", "minValues": 3}, {"key": "b"}])
     {'a': 3}
     """
     found: dict[str, int] = {}
     for one in requirements:
-        if one.get("minValues") is not None:
+        if one.get("minValues") is not None and one["key"] != names.TENANCY:
             key = RENAMED.get(one["key"], one["key"])
             found[key] = max(found.get(key, 0), one["minValues"])
     return found
