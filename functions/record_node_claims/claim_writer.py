@@ -13,14 +13,13 @@ from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_tim
 from joiner.adapters.payload import Task
 from joiner.launching import LaunchOffering
 from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim
-from joiner.names import EXECUTION, GENERATIONS, LEASE, TENANCY
+from joiner.names import EXECUTION, GENERATIONS, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
 from joiner.planning.model.node_offers import INSTANCE_LABELS
 from joiner.pools import NodeClaim, NodeClaimTemplate, ResolvedNodeClass, build_node_claim, read_node_claim
-from joiner.pools.capacity_reservations import RESERVATION_LABELS
 from joiner.pools.drift_hashes import build_hash_annotations
 from joiner.pools.registration_health import format_generations
-from joiner.pools.standalone_claims import adopt_claim
+from joiner.pools.standalone_claims import DECIDED, adopt_claim
 
 logger = Logger(child=True)
 
@@ -41,7 +40,7 @@ class ClaimIntent:
 def _is_decided(label: str) -> bool:
     """Return whether the plan decides a label, and not the instance: a launch has one capacity reservation, and one
     tenancy."""
-    return label in (*RESERVATION_LABELS, TENANCY) or not INSTANCE_LABELS.fullmatch(label)
+    return label in DECIDED or not INSTANCE_LABELS.fullmatch(label)
 
 
 def list_intents(

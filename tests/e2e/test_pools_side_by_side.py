@@ -18,7 +18,7 @@ from joiner_local.demo.change_watch import until
 from tests.e2e.eviction_checker import watched_evictions
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, deployment, node_class, node_pool
-from tests.e2e.test_consolidated_nodes import disruptions
+from tests.e2e.test_consolidated_nodes import disruptions, notes
 
 pytestmark = pytest.mark.e2e
 
@@ -126,11 +126,6 @@ def disrupt_until(actor: Actor, done: Callable[[], bool], *, what: str) -> None:
         return done()
 
     until(look, what=what, limit=LIMIT)
-
-
-def notes(actor: Actor, reason: str) -> str:
-    """Return the texts of all events with this reason."""
-    return "\n".join(event["note"] for event in actor.events() if event["reason"] == reason)
 
 
 def test_half_used_nodes_are_merged_unless_a_budget_a_cool_down_or_a_ration_keeps_them(actor: Actor) -> None:
