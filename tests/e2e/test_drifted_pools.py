@@ -9,7 +9,8 @@ import pytest
 from joiner_local.control_plane.kube_api import Object
 from tests.e2e.eviction_checker import watched_evictions
 from tests.e2e.stack_actions import Actor
-from tests.e2e.test_pools_side_by_side import LABELS, HalfUsedPool, actor, disrupt, disrupt_until, nodes_of, notes
+from tests.e2e.test_consolidated_nodes import notes
+from tests.e2e.test_pools_side_by_side import LABELS, HalfUsedPool, actor, disrupt, disrupt_until, nodes_of
 
 pytestmark = pytest.mark.e2e
 
