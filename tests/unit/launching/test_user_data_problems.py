@@ -69,6 +69,8 @@ MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n{
         ("AL2023", f"{CONFIG}spec: {{kubelt: {{}}}}", "UnknownField", "spec.kubelt is not known"),
         ("AL2023", f"{CONFIG}---\n{CONFIG}", "InvalidUserData", "this one has 2: write one for each MIME part"),
         ("AL2023", f"{CONFIG}spec: {'[' * 5000}", "InvalidUserData", "nested too deeply"),
+        ("AL2023", f"{CONFIG}spec: {'[' * 101}", "InvalidUserData", "nested too deeply"),
+        ("AL2023", f"{CONFIG}spec: {'[' * 100}", "InvalidUserData", "not valid YAML"),
         ("AL2023", f"{CONFIG}spec: {{cluster: {{name: mine}}}}", "WithoutEffect", "spec.cluster.name is replaced"),
         (
             "AL2023",

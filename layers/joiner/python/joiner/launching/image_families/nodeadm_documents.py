@@ -4,7 +4,9 @@ nodeadm merges all NodeConfigs of the user data. If it cannot read one of them, 
 Source: nodeadm's API reference (node.eks.aws/v1alpha1).
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import Any, Final
 
 from joiner.launching.image_families.node_settings import UserDataRefused
@@ -19,7 +21,6 @@ REPLACED: Final = ("apiServerEndpoint", "certificateAuthority", "cidr", "name")
 PLANNED: Final = ("evictionHard", "kubeReserved", "maxPods", "systemReserved")
 """Settings that decide how many pods fit on a node."""
 
-
 TEXTS: Final = (
     "evictionHard",
     "evictionMinimumReclaim",
@@ -29,6 +30,11 @@ TEXTS: Final = (
     "systemReserved",
 )
 """Settings of the kubelet whose values are texts; it does not start with a number there."""
+
+DEEPEST: Final = 100
+"""Brackets that may be open at once. PyYAML reads all that are open again for each further one: seconds for a thousand,
+until Python's limit of recursion ends it.
+"""
 
 
 def read_user_node_config(text: str) -> Mapping[str, Any]:
@@ -85,10 +91,13 @@ def find_settings_without_effect(spec: Mapping[str, Any]) -> Iterator[tuple[str,
 def _parse(text: str) -> Any:
     import yaml  # only classes with a NodeConfig need it
 
+    too_deep = _refused("its NodeConfig is nested too deeply")
+    if max(accumulate(1 if each in "[{" else -1 for each in re.findall(r"[][{}]", text)), default=0) > DEEPEST:
+        raise too_deep
     try:
         documents = list(yaml.safe_load_all(text))
     except RecursionError as error:
-        raise _refused("its NodeConfig is nested too deeply") from error
+        raise too_deep from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
         raise _refused(f"its NodeConfig is not valid YAML: {' '.join(str(error).split())}") from error
     if len(documents) != 1:
