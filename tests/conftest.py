@@ -20,6 +20,7 @@ from hypothesis import settings
 
 from joiner_local.stack.cdk_deployment import SETTINGS
 from joiner_local.tooling.function_python import find, named_in
+from tests.compiled_modules import compile_modules
 from tests.law_settings import PROFILE
 from tests.local.running_aws import RunningAws, started_server
 
@@ -84,6 +85,12 @@ def pytest_report_header() -> list[str]:
     """For the end-to-end tests."""
     left_out = [] if LONG else ["long tests are left out: JOINER_LONG=1 runs them, or make long-test"]
     return [str(find(named_in(TESTS.parent / "clusters" / f"{SETTINGS}.yaml"))), *left_out]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Before the workers start: all of them import all tests."""
+    compile_modules(Path(each.partition("::")[0]) for each in config.args)
 
 
 def pytest_collection_finish() -> None:
