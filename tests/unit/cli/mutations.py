@@ -63,6 +63,10 @@ ODD: tuple[Any, ...] = (
 )
 Place = tuple[Any, Any]
 
+MOST_WRITTEN = 1_000
+WRITTEN: dict[str, str] = {}
+"""Documents as YAML: most of a file are those without a mutation, and writing them takes longer than reading them."""
+
 
 def good() -> list[dict[str, Any]]:
     """Return every valid manifest, with lists expanded."""
@@ -84,7 +88,13 @@ def mutated(seed: int, manifests: list[dict[str, Any]]) -> str:
 
 
 def _as_yaml(one: Any) -> str:
-    return yaml.safe_dump(one, sort_keys=False, allow_unicode=True)
+    key = repr(one)
+    text = WRITTEN.get(key)
+    if text is None:
+        text = yaml.safe_dump(one, sort_keys=False, allow_unicode=True)
+        if len(WRITTEN) < MOST_WRITTEN:
+            WRITTEN[key] = text
+    return text
 
 
 def places(value: Any) -> Iterator[Place]:
