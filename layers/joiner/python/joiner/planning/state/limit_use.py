@@ -56,9 +56,10 @@ class LimitUse:
                 self.draw(node.choice.one, number)
             used = self.used.setdefault(pool.key, {})
             used["nodes"] = used.get("nodes", 0) + number
-            for name in pool.limits:
+            capacity = node.choice.one.capacity.amounts
+            for name in pool.limits.amounts:
                 if name != "nodes":
-                    used[name] = used.get(name, 0) + number * node.choice.one.capacity.get(name, 0)
+                    used[name] = used.get(name, 0) + number * capacity.get(name, 0)
 
     def draw(self, one: NodeOffer, number: int) -> None:
         """Add the units of ``number`` nodes to the use of an offer's supply."""
@@ -78,11 +79,12 @@ class LimitUse:
     def find_violation(self, choice: OfferChoice, new: Sequence[NodeState]) -> LimitViolation | None:
         """Return the limit that one more node of this choice would exceed beside the ``new`` nodes, or None."""
         pool, one = choice.pool_offers.pool, choice.one
-        used = self.used.get(pool.key, {})
-        for name, limit in pool.limits.items():
-            more = 1 if name == "nodes" else one.capacity.get(name, 0)
-            if used.get(name, 0) + more > limit:
-                return PoolLimitViolation(pool, name, limit, used.get(name, 0), more)
+        if limits := pool.limits.amounts:  # this is the most frequent question of all searches
+            used, capacity = self.used.get(pool.key, {}), one.capacity.amounts
+            for name, limit in limits.items():
+                more = 1 if name == "nodes" else capacity.get(name, 0)
+                if used.get(name, 0) + more > limit:
+                    return PoolLimitViolation(pool, name, limit, used.get(name, 0), more)
         if one.supply is not None and self.nodes_left(one) <= 0:
             return ReservationViolation(one.supply)
         nodes = self._nodes + len(new)

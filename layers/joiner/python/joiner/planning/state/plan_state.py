@@ -278,13 +278,13 @@ class PlanState:
         need = [before - after for before, after in zip(choice.one.free, node.free, strict=True)]
         for volume in group.attaches:
             need[volume[0]] += not node.attached.get(volume)
-        minimums = choice.pool_offers.pool.min_values
+        minimums = tuple(choice.pool_offers.pool.min_values.values())
         seen: list[set[str]] = [set() for _ in minimums]
         for number, values in sorted(self._numbers_held(group, node, choice, need), key=itemgetter(0), reverse=True):
             for known, value in zip(seen, values, strict=True):
                 if value is not None:
                     known.add(value)
-            if all(len(known) >= least for known, least in zip(seen, minimums.values(), strict=True)):
+            if all(map(ge, map(len, seen), minimums)):
                 return number
         return 0
 
@@ -303,7 +303,10 @@ class PlanState:
         needs = group.needs
         for free, values in alternatives:
             if all(map(ge, free, need)):
-                number = min([(free[p] - need[p]) // amount for p, amount in needs], default=UNLIMITED)
+                number = UNLIMITED
+                for position, amount in needs:
+                    if amount * number > free[position] - need[position]:
+                        number = (free[position] - need[position]) // amount
                 if number > 0:
                     yield number, values
 
