@@ -71,7 +71,7 @@ LONG: Final = "JOINER_LONG" in os.environ
 """Run the long tests, too."""
 
 GARBAGE_AFTER: Final = 20_000
-"""New objects between two collections: tests build and forget many more than Python's 700."""
+"""New objects between two collections: tests build and forget many more than Python's 700, and imports forget few."""
 
 SHOWN: Final = "shown at the end"
 """Name of a property of a test (`record_property`): text that is printed at the end of the run, also of one with
@@ -79,6 +79,7 @@ several workers.
 """
 
 settings.load_profile(PROFILE)
+gc.set_threshold(GARBAGE_AFTER)
 
 
 def pytest_report_header() -> list[str]:
@@ -97,7 +98,6 @@ def pytest_collection_finish() -> None:
     """Exempt all modules from garbage collection: each full collection of a worker would read half a gigabyte."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GARBAGE_AFTER)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
