@@ -3,9 +3,9 @@
 A deployment is scaled from zero to 1, 10, 100 nodes and back. State transitions, Lambda GB-seconds and requests to
 each service are counted. The cost of a scale-up and of the removal of its nodes is interpolated linearly between
 two counts, at the number of nodes that a scale-up of that cluster adds. It includes the pass of SCALE UP that sets
-or removes the finalizer of the node class. Together with the sweep of every minute, and the detection of drift of every
-five minutes, which resolves all node classes, that gives a month of a cluster at rest, and of a small, a medium and a
-large one.
+or removes the finalizer of the node class. Together with the sweep of every minute, the detection of drift of every
+five minutes, which resolves all node classes, and the dry runs of the class every half hour, that gives a month of a
+cluster at rest, and of a small, a medium and a large one.
 
 Prices are those of us-east-1, arm64, without any free tier. Lambda times are those of this machine: a function of
 256 MB has a seventh of a core on AWS, so computing times (not waiting times) are longer there. So are the seconds
@@ -33,6 +33,9 @@ SWEEPS_A_MONTH: Final = 43_800
 
 DETECTIONS_A_MONTH: Final = SWEEPS_A_MONTH / 5
 """Sweeps that resolve the node classes and detect drift (`joiner.disruption.drift_schedule`)."""
+
+VALIDATIONS_A_MONTH: Final = SWEEPS_A_MONTH / 30
+"""Detections in which the launches of a node class are tried (`joiner.lifecycle.class_verdicts`)."""
 
 WARM_UP_MINUTES: Final = 5
 """The default of `sweep.warmUpMinutes`."""
@@ -87,18 +90,20 @@ def between(size: float, counts: Sequence[int], uses: Sequence[Use]) -> Use:
 
 @dataclass(frozen=True, slots=True)
 class Recurring:
-    """What recurs whatever the scale-ups: an idle sweep, what a detection of drift adds to one, a DISRUPT, and the
-    invocations of a sweep that keep functions warm."""
+    """What recurs whatever the scale-ups: an idle sweep, what a detection of drift adds to one, what the dry runs of a
+    node class add to that, a DISRUPT, and the invocations of a sweep that keep functions warm."""
 
     sweep: Use = NO_USE
     detection: Use = NO_USE
+    validation: Use = NO_USE
     disruption: Use = NO_USE
     warm_up: Use = NO_USE
 
 
 def month(one: Month, counts: Sequence[int], uses: Sequence[Use], recurring: Recurring) -> float:
     """Return the cost of a month in $: its scale-ups with the removal of their nodes (the sizes in `counts` cost
-    `uses`), a sweep each minute, a detection each five minutes, and a DISRUPT as often as nodes change.
+    `uses`), a sweep each minute, a detection each five minutes, dry runs each half hour, and a DISRUPT as often as
+    nodes change.
 
     >>> one = Month("idle but for one node a day", scale_ups=1, nodes=1, goal=1.0)
     >>> round(month(one, (1, 10), [Use(transitions=50), Use(transitions=59)], Recurring()), 3)
@@ -113,7 +118,8 @@ def month(one: Month, counts: Sequence[int], uses: Sequence[Use], recurring: Rec
     disruptions = min(MOST_DISRUPTIONS_A_DAY, DISRUPTIONS_AT_REST_A_DAY + DISRUPTIONS_A_SCALE_UP * one.scale_ups)
     daily = one.scale_ups * scale_up.dollars + disruptions * recurring.disruption.dollars
     sweeping = recurring.sweep.dollars + recurring.warm_up.dollars / WARM_UP_MINUTES
-    return DAYS * daily + SWEEPS_A_MONTH * sweeping + DETECTIONS_A_MONTH * recurring.detection.dollars
+    detecting = DETECTIONS_A_MONTH * recurring.detection.dollars + VALIDATIONS_A_MONTH * recurring.validation.dollars
+    return DAYS * daily + SWEEPS_A_MONTH * sweeping + detecting
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -137,8 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             settling, disruption = counter.settle(sweep)
             ups.append(up + settling)
             if not recurring.disruption.calls:
+                counter.detect_drift()  # the verdict about the class is fresh then
                 detection = counter.of(counter.detect_drift) + sweep * -1
-                recurring = Recurring(sweep, detection, disruption, warm_up)
+                validation = counter.of(counter.validate_classes) + (sweep + detection) * -1
+                recurring = Recurring(sweep, detection, validation, disruption, warm_up)
             swept = len(counter.sweeps())
             down = counter.of(counter.scale_down)
             ended = len(counter.sweeps())
@@ -154,6 +162,7 @@ def report(console: Console, counts: Sequence[int], scaled: Sequence[Sequence[Us
     rows = [
         ("one idle sweep", recurring.sweep),
         ("a detection of drift", recurring.detection),
+        ("dry runs of a class", recurring.validation),
         ("one DISRUPT", recurring.disruption),
         ("one warm-up", recurring.warm_up),
     ]

@@ -11,7 +11,7 @@ from bench.billed_use import Use
 from bench.lambda_reports import reports, service_names
 from bench.lifecycle import BOOT_SECONDS, POOL, pod
 from infra.machine_functions import KEPT_WARM
-from joiner.item_keys import DRIFT, LAST_DETECTION, item_key
+from joiner.item_keys import BACKOFF, DRIFT, LAST_DETECTION, OF_VALIDATIONS, item_key
 from joiner.names import WARM_UP
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances, until
@@ -167,6 +167,16 @@ class Counter:
         table, key = self.outputs["TableName"], item_key(DRIFT, LAST_DETECTION)
         self.deployed.client("dynamodb").delete_item(TableName=table, Key=key)
         self.sweep_and_rest()
+
+    def validate_classes(self) -> None:
+        """Run one sweep that detects drift and tries the launches of the node class, as if both were due."""
+        client, table = self.deployed.client("dynamodb"), self.outputs["TableName"]
+        asked = {":kind": {"S": BACKOFF}, ":prefix": {"S": OF_VALIDATIONS}}
+        condition = "kind = :kind AND begins_with(id, :prefix)"
+        found = client.query(TableName=table, KeyConditionExpression=condition, ExpressionAttributeValues=asked)
+        for item in found["Items"]:
+            client.delete_item(TableName=table, Key={"kind": item["kind"], "id": item["id"]})
+        self.detect_drift()
 
     def _scale_ups(self) -> int:
         pages = self.deployed.client("stepfunctions").get_paginator("list_executions")

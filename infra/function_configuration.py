@@ -169,8 +169,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         memory_mb=512,
         queries_items=("BACKOFF",),
         updates_items=("LEASE",),
-        reads_documents=("free-addresses", "snapshots"),
-        writes_documents=("free-addresses", "node-classes"),
+        reads_documents=("catalogue", "free-addresses", "snapshots"),
+        writes_documents=("free-addresses", "node-classes", "validations"),
     ),
     "plan_capacity": FunctionConfiguration(
         "Decides what to launch",
@@ -204,10 +204,10 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         memory_mb=512,
         gets_items=("INSTANCE", "LAUNCH"),
         gets_items_in_batches=("INSTANCE",),
-        updates_items=("INSTANCE", "LAUNCH", "LEASE", "UNAVAILABLE"),
+        updates_items=("BACKOFF", "INSTANCE", "LAUNCH", "LEASE", "UNAVAILABLE"),
         puts_items=("LAUNCH",),
         checks_items=("LEASE",),
-        reads_documents=("launches",),
+        reads_documents=("launches", "validations"),
         reads_pause=True,
     ),
     "record_launches": FunctionConfiguration(

@@ -19,8 +19,8 @@ RETIREMENT: Final = ("begin_retirement", "evict_pods", "terminate_instances", "c
 
 SWEEP: Final = ("survey_cluster", "survey_instances", "collect_garbage", "rebuild_claims", "detect_drift")
 
-SCALE_UP_FUNCTIONS_OF_SWEEP: Final = ("resolve_node_classes",)
-"""Functions of scale-ups that detect drift, too."""
+SCALE_UP_FUNCTIONS_OF_SWEEP: Final = ("resolve_node_classes", "launch_instances")
+"""Functions of scale-ups that the detection of drift uses, too: one resolves node classes, one tries their launches."""
 
 DISRUPTION: Final = ("find_candidates", "propose_disruption", "report_candidates", "mark_nodes", "settle_disruptions")
 

@@ -107,3 +107,6 @@ class NodeClassSettings:
     """None: none. Only with this setting may `resolve_node_classes` read launch templates, those of the whole account:
     IAM cannot limit which, and their user data may contain secrets. `launch_instances` may always read them, because it
     compares its own."""
+    validate_launches: bool = True
+    """Try the launches of each node class as dry runs, at most every 29 minutes while they are allowed, and write what
+    EC2 refuses to the class. false: where a policy refuses dry runs and allows launches."""

@@ -22,6 +22,7 @@ EXPIRING_PREFIXES: Final = (
     "node-classes/",
     "plans/",
     "launches/",
+    "validations/",
     "surveys/",
     "consoles/",
     "events/",

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from infra.drift_states import drift_states
 from infra.lease_states import LeaseStates
 from infra.machine_resources import MachineResources
 from infra.service_integrations import CALL_SECONDS, execution_name
@@ -147,7 +148,7 @@ def sweep_definition(resources: SweepResources) -> State:
         **_retirement_states(resources),
         **_scale_up_states(resources),
         **_repair_states(resources),
-        **_drift_states(resources),
+        **drift_states(resources, next="Is a disruption due?"),
         **_disruption_states(resources),
         **_repetition_states(resources),
         **_warm_up_states(resources),
@@ -311,34 +312,6 @@ def _repair_states(resources: SweepResources) -> States:
             {"rebuild": jsonata("[$instance_survey.rebuild]")},
             next="Is drift to be detected?",
             catch=[Catch([EVERY_ERROR], "Is drift to be detected?")],
-        ),
-    }
-
-
-def _drift_states(resources: SweepResources) -> States:
-    """Detect drift before a disruption starts, which may act on it. A detection that fails is repeated by the next
-    sweep."""
-    failing = [Catch([EVERY_ERROR], "Is a disruption due?")]
-    return {
-        "Is drift to be detected?": choice_state(
-            {"$due.drift": "Resolve node classes"}, otherwise="Is a disruption due?"
-        ),
-        "Resolve node classes": resources.integrations.invoke(
-            resources.functions["resolve_node_classes"],
-            {"snapshot": jsonata("$cluster_survey.drift.snapshot"), "every": True},
-            next="Detect drift",
-            assign={"classes": jsonata("$states.result.Payload.classes")},
-            catch=failing,
-        ),
-        "Detect drift": resources.integrations.invoke(
-            resources.functions["detect_drift"],
-            {
-                "classes": jsonata("$classes"),
-                "instances": jsonata("$instance_survey.described"),
-                "digest": jsonata("$cluster_survey.drift.digest"),
-            },
-            next="Is a disruption due?",
-            catch=failing,
         ),
     }
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
+from functions.launch_instances.class_validation import ClassValidator
 from functions.launch_instances.launch_dry_runs import send_dry_runs
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.ec2_client import Ec2
@@ -43,6 +44,9 @@ CODES_SHOWN: Final = 5  # the results of all groups of a pass are one result of 
 TRIED_AGAIN_WITHIN: Final = 15.0
 """Seconds after which a failed group is left to the next round. EC2 may take the 40 seconds of the client's timeout for
 the second try, too, and the function has a minute."""
+
+VALIDATED_WITHIN: Final = 20.0
+"""Seconds in which calls for the validation of node classes start: a sweep waits for them, and a later one goes on."""
 
 
 class Launcher:
@@ -225,10 +229,22 @@ def _failures(answers: Iterable[Mapping[str, Any] | Exception]) -> list[Exceptio
     return [each for each in answers if isinstance(each, Exception)]
 
 
+def _validate(key: str, context: Any) -> dict[str, Any]:
+    """Try the launches of the classes of a document."""
+    client = environment.single_try_client("ec2")
+    limited = environment.time_left(context).at_most(VALIDATED_WITHIN, time.monotonic)
+    validator = ClassValidator(environment.ledger(), client, limited)
+    answer = validator.answer(documents.get_validations(environment.store(), key), environment.now())
+    logger.info("validated node classes", **answer)
+    return answer
+
+
 @returns_at_warm_up
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Handle one invocation of the function."""
+    if "validate" in event:  # the sweep, outside the lease: nothing is launched
+        return _validate(str(event["validate"]), context)
     if "dryRun" in event:  # joiner accept: dry runs, outside any execution
         return send_dry_runs(environment.client("ec2"), Launch.from_json(event["dryRun"]))
     task = environment.task(event)

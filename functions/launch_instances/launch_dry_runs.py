@@ -11,6 +11,7 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.launching import Launch
+from joiner.names import SPOT
 
 ALLOWED: Final = "DryRunOperation"
 FROM_TEMPLATE: Final = (
@@ -43,14 +44,18 @@ def send_dry_runs(client: Any, launch: Launch) -> dict[str, dict[str, str]]:
                 "TagSpecifications": specification,
             },
         ),
-        "run-instances": (client.run_instances, _run_instances(launch)),
+        "run-instances": (client.run_instances, build_run_request(launch)),
         "create-fleet": (client.create_fleet, dict(launch.request)),
     }
     return {name: _answer(call, arguments) for name, (call, arguments) in asked.items()}
 
 
-def _run_instances(launch: Launch) -> dict[str, Any]:
-    """Return the request for the first offering, as the fleet would launch it."""
+def build_run_request(launch: Launch) -> dict[str, Any]:
+    """Return the RunInstances request for the first offering, as the fleet would launch it.
+
+    It has the fields of the launch template itself: EC2 reads the keys of conditions, such as
+    `ec2:MetadataHttpTokens`, from the request and not from a template (karpenter-provider-aws#9256).
+    """
     data = launch.templates[0].data
     offer = launch.request["LaunchTemplateConfigs"][0]["Overrides"][0]
     fields = {name: data[name] for name in FROM_TEMPLATE if name in data}
@@ -59,7 +64,9 @@ def _run_instances(launch: Launch) -> dict[str, Any]:
     else:
         fields["SubnetId"] = offer["SubnetId"]
     fleet_tags = [each for each in launch.request["TagSpecifications"] if each["ResourceType"] != "fleet"]
+    spot = {"InstanceMarketOptions": {"MarketType": SPOT}} if launch.capacity_type == SPOT else {}
     return {
+        **spot,
         **fields,
         "InstanceType": offer["InstanceType"],
         "MinCount": 1,

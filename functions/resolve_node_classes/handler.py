@@ -14,6 +14,7 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.resolve_node_classes.class_lookups import ClassLookups
+from functions.resolve_node_classes.due_validations import KnownClass, put_due_validations
 from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.ec2_client import Ec2, Parameters
@@ -56,6 +57,7 @@ class NodeClassResolver:
         ceilings: NodeClassPolicy,
         overhead_price: float = 0.0,
         time_left: TimeLeft = UNBOUNDED,
+        validates: bool = True,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -65,11 +67,12 @@ class NodeClassResolver:
         self._ceilings = ceilings
         self._overhead_price = overhead_price
         self._time_left = time_left
+        self._validates = validates
 
     def answer(
         self, task: Task, snapshot: str, now: datetime, lease_until: int, *, every: bool = False
     ) -> dict[str, Any]:
-        """Return ``{"classes", "ready", "refused"}``.
+        """Return ``{"classes", "ready", "refused", "validation"}``; the last is the key of the launches to try.
 
         With ``every``, classes that no pool names are resolved, too, as far as time and EC2 allow: they must not keep
         the others from an answer. Raises LeaseLost if it is called under the lease and another execution holds it now.
@@ -82,7 +85,9 @@ class NodeClassResolver:
         present = [each for each in world.classes if not each.deleting]
         wanted = [each for each in present if each.ref in named]
         others = [each for each in present if every and each.ref not in named]
-        waits = self._ledger.back_offs(int(now.timestamp()))
+        at = int(now.timestamp())
+        waits, verdicts = self._ledger.class_holds(at)
+        verdicts = verdicts if self._validates else {}
         with SharedCalls() as calls:
             lookups = ClassLookups(
                 self._ec2, self._parameters, self._profiles, calls, image_owners=ceilings.image_owners
@@ -91,15 +96,24 @@ class NodeClassResolver:
             def resolve(node_class: NodeClass) -> ResolvedNodeClass:
                 return hold_class_back(self._resolve(node_class, task.cluster, ceilings, lookups, now), waits)
 
-            resolved = [*_resolve_each(wanted, resolve), *self._resolve_others(others, resolve)]
+            found = [*_resolve_each(wanted, resolve), *self._resolve_others(others, resolve)]
+        declared = {each.key: each for each in present}
+        known = [
+            KnownClass(declared[each.key], each, tuple(pool for pool in world.pools if pool.class_ref == each.ref))
+            for each in found
+        ]
+        resolved = [each.held(verdicts, at) for each in known]
         for each in resolved:
             for problem in each.problems:
                 logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
         ready = sum(each.ready for each in resolved)
         key = documents.put_node_classes(self._store, task, resolved)
+        due = ""
         if every:
             self._note_addresses(resolved[: len(wanted)])
-        return {"classes": key, "ready": ready, "refused": len(resolved) - ready}
+            if self._validates:
+                due = put_due_validations(self._store, task, known, verdicts, at)
+        return {"classes": key, "ready": ready, "refused": len(resolved) - ready, "validation": due}
 
     def _note_addresses(self, resolved: Sequence[ResolvedNodeClass]) -> None:
         """Store which zones have free addresses, if that changed: nodes may be replaced there now. Without the document
@@ -207,6 +221,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         ceilings=ceilings,
         overhead_price=float(environment.setting("JOINER_NODE_OVERHEAD_PRICE")),
         time_left=environment.time_left(context),
+        validates=environment.setting("JOINER_VALIDATE_LAUNCHES") == "true",
     )
     now = environment.now()
     answer = resolver.answer(

@@ -1,10 +1,12 @@
-"""A node class outside the settings: it has a condition, and nothing is launched."""
+"""A node class outside the settings, or without a permission: it has a condition, and nothing is launched."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from joiner.item_keys import BACKOFF, OF_VALIDATIONS, item_key
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
 from tests.e2e.stack_actions import Actor
@@ -83,6 +85,45 @@ def test_a_default_kms_key_without_a_grant_is_refused_before_a_launch(empty: Act
 
     assert refusal["reason"] == "DefaultKMSKeyNotAllowed"
     assert key in refusal["message"]
+
+
+@pytest.mark.denied("a policy denies RunInstances for a tag of the class")
+def test_a_class_whose_launches_a_policy_denies_is_not_ready_until_the_policy_is_gone(empty: Actor) -> None:
+    iam, dynamodb = empty.world.client("iam"), empty.world.client("dynamodb")
+    function = empty.world.client("lambda").get_function_configuration(FunctionName=empty.outputs["LaunchFunction"])
+    role = function["Role"].rpartition("/")[2]
+    tagged = {"StringEquals": {"aws:RequestTag/team": "web"}}
+    denied = {"Effect": "Deny", "Action": "ec2:RunInstances", "Resource": "*", "Condition": tagged}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [denied]})
+    iam.put_role_policy(RoleName=role, PolicyName="guardrail", PolicyDocument=document)
+    try:
+        empty.create(bounded(tags={"team": "web"}), node_class("other"), node_pool("bounded"))
+        assert empty.sweep() == "SUCCEEDED"
+        refusal = refused(empty, "ValidationSucceeded")
+        other = empty.world.kube.get("/apis/karpenter.k8s.aws/v1/ec2nodeclasses/other")
+    finally:
+        iam.delete_role_policy(RoleName=role, PolicyName="guardrail")
+
+    assert refusal["reason"] == "RunInstancesAuthCheckFailed"
+    assert "the role of launch_instances may not ec2:RunInstances on arn:aws:ec2:" in refusal["message"]
+    assert "with an explicit deny in an identity-based policy" in refusal["message"]
+    assert condition(other, "Ready") == "True"
+
+    empty.create(deployment("patient"))
+    until(lambda: any("EC2 refuses RunInstances" in each["note"] for each in empty.events()), what="the pod's event")
+    dynamodb.update_item(  # as if five minutes had passed
+        TableName=empty.outputs["TableName"],
+        Key=item_key(BACKOFF, f"{OF_VALIDATIONS}EC2NodeClass/bounded"),
+        UpdateExpression="SET #at = #at - :passed",
+        ExpressionAttributeNames={"#at": "at"},
+        ExpressionAttributeValues={":passed": {"N": "300"}},
+    )
+    empty.forget("DRIFT", "ANSWERED")
+    assert empty.sweep() == "SUCCEEDED"
+    until(lambda: condition(empty.world.kube.get(CLASS), "Ready") == "True", what="the class's Ready True")
+    empty.forget("ANSWERED")
+    assert empty.sweep() == "SUCCEEDED"
+    empty.wait_running(1, "patient")
 
 
 def test_the_deployment_reports_whether_the_doorbell_is_reachable(empty: Actor) -> None:

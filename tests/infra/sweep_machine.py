@@ -46,7 +46,8 @@ QUIET: Mapping[str, Sequence[Line]] = {
     "survey_instances": [ALL_THERE],
     "collect_garbage": [{"terminated": ["i-x"], "refused": 0, "reasons": [], "left": 0}],
     "rebuild_claims": [{"rebuilt": ["c"], "left": []}],
-    "resolve_node_classes": [{"classes": "node-classes/s/1.json.gz", "ready": 1, "refused": 0}],
+    "resolve_node_classes": [{"classes": "node-classes/s/1.json.gz", "ready": 1, "refused": 0, "validation": ""}],
+    "launch_instances": [{"validated": 1, "refused": 0, "changed": 0}],
     "detect_drift": [{"drifted": 1, "changed": 1, "stamped": 0, "notCompared": 0, "reasons": []}],
 }
 

@@ -62,6 +62,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "begin_launch": {"gets_items": "LAUNCH", "puts_items": "LAUNCH", "checks_items": "LEASE"},
     "begin_wave": {"updates_items": "WAVE"},
     "break_lease": {"updates_items": "LEASE"},
+    "class_holds": {"queries_items": "BACKOFF"},
     "close_launch": {"gets_items": "LAUNCH", "updates_items": "LAUNCH"},
     "count_placed": {"updates_items": "WAVE"},
     "doorbell_secrets": {"gets_items": "DOORBELL"},
@@ -71,6 +72,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "lease": {"gets_items": "LEASE"},
     "mark_recorded": {"updates_items": "LAUNCH"},
     "mark_unavailable": {"updates_items": "UNAVAILABLE"},
+    "note_verdict": {"updates_items": "BACKOFF"},
     "pair": {"gets_items": "INSTANCE", "updates_items": "INSTANCE"},
     "pair_all": {"gets_items": "INSTANCE", "updates_items": "INSTANCE"},
     "pairings": {"gets_items_in_batches": "INSTANCE"},
@@ -127,6 +129,7 @@ DOCUMENTS = {
     "snapshot": "snapshots",
     "spot_hours": "spot-hours",
     "survey": "surveys",
+    "validations": "validations",
 }
 
 

@@ -150,7 +150,7 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
             "snapshot": "s",
         }
     ],
-    "resolve_node_classes": [{"classes": "c", "ready": 100, "refused": 100}],
+    "resolve_node_classes": [{"classes": "c", "ready": 100, "refused": 100, "validation": ""}],
     "plan_capacity": [
         {
             **dict.fromkeys(

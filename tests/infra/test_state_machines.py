@@ -128,7 +128,7 @@ def test_errors_of_lambda_itself_are_retried_throttling_included(machines: Mappi
         if str(state.get("Resource", "")).endswith(":lambda:invoke") and name != WARM_UP_STATE
     ]
 
-    assert len(calls) == 20 + 8 + 12  # those of SCALE UP and SWEEP, of RETIRE twice, and of DISRUPT
+    assert len(calls) == 20 + 10 + 12  # those of SCALE UP and SWEEP, of RETIRE twice, and of DISRUPT
     for state in calls:
         assert any("Lambda.TooManyRequestsException" in each["ErrorEquals"] for each in state["Retry"])
 

@@ -19,6 +19,7 @@ from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.disruption.drift_schedule import LastDetection
+from joiner.lifecycle.class_verdicts import ClassVerdict
 from joiner.lifecycle.planning_back_off import PendingPodClass, PlanningBackOff
 from tests.local.running_aws import RunningAws
 
@@ -196,6 +197,16 @@ def test_a_back_off_that_cannot_be_read_counts_as_none_and_hides_no_other(memory
     assert set(memory.ledger.back_offs(11)) == {"class#v1#web"}
     assert memory.ledger.unreadable_ids("BACKOFF") == {"class#v1#gpu"}
     assert memory.ledger.back_off("class#v1#gpu", "the instance ended at its launch", 12).tries == 1
+
+
+def test_a_verdict_that_cannot_be_read_counts_as_none_and_hides_nothing_else(memory: TableOfForeignItems) -> None:
+    memory.ledger.back_off("class#v1#web", "the instance ended at its launch", 10)
+    for name in ("gpu", "web"):
+        memory.ledger.note_verdict(f"EC2NodeClass/{name}", ClassVerdict("digest", (), 10))
+    memory.spoil("BACKOFF", "validation#EC2NodeClass/gpu", {"refusals": {"S": "[["}})
+
+    waits, verdicts = memory.ledger.class_holds(11)
+    assert (set(waits), set(verdicts)) == ({"class#v1#web"}, {"EC2NodeClass/web"})
 
 
 def test_a_last_proposal_that_cannot_be_read_counts_as_none_and_is_replaced(memory: TableOfForeignItems) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from joiner.adapters.spot_history import put_spot_hours
 from joiner.adapters.store import Store
 from joiner.catalogue.interruption_history import SpotHours
+from joiner.disruption.drift_schedule import DETECTED_EVERY
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from tests.e2e.crash.fault_scenarios import (
@@ -106,7 +107,9 @@ class Troubles:
             self._take_a_name()
 
     def minutes_later(self, scenario: FaultScenario) -> None:
-        """Failing checks have failed for long enough."""
+        """Failing checks have failed for long enough, and what EC2 refused of a node class is tried again."""
+        for kind in ("BACKOFF", "DRIFT"):
+            self._age(kind, at=DETECTED_EVERY)
         if scenario.trouble == FAILING_NODES:
             self._age("IMPAIRED", since=CHECKED_SECONDS)
 

@@ -1,6 +1,7 @@
 """Each class is resolved by itself: a mistake in one does not stop the pools of the others."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import Barrier
 from typing import Any
 
@@ -77,10 +78,11 @@ def answer(
     every: bool = False,
     bad_is_named: bool = True,
     time_left: TimeLeft = UNBOUNDED,
+    now: datetime = NOON,
+    validates: bool = True,
 ) -> tuple[dict[str, Any], Any]:
     """Return the response for three classes: no pool names the third, and one names a profile with a slash."""
-    lease = cluster._take_lease("up-1")
-    assert lease is not None
+    lease = cluster._take_lease("up-1") or cluster.ledger.lease().number
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
     bad = {
         **NODECLASS,
@@ -109,8 +111,9 @@ def answer(
             security_groups=AllowedResources(("sg-1",)),
         ),
         time_left=time_left,
+        validates=validates,
     )
-    summary = resolver.answer(task, snapshot, NOON, 2**33, every=every)
+    summary = resolver.answer(task, snapshot, now, 2**33, every=every)
     return summary, documents.get_node_classes(cluster.store, summary["classes"])
 
 

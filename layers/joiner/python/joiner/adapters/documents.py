@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import msgspec
 
+from joiner.adapters.class_validations import ClassToValidate
 from joiner.adapters.item_reading import BROKEN
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.payload import Task
@@ -38,6 +39,7 @@ SNAPSHOTS: Final = "snapshots"
 NODE_CLASSES: Final = "node-classes"
 PLANS: Final = "plans"
 LAUNCHES: Final = "launches"
+VALIDATIONS: Final = "validations"
 SURVEYS: Final = "surveys"
 EVENTS: Final = "events"
 CONSOLES: Final = "consoles"
@@ -182,6 +184,18 @@ def get_launches(store: Store, key: str, indexes: Iterable[int]) -> dict[int, La
     """Return the stored launches at these indexes."""
     stored = store.get(key)["launches"]
     return {index: Launch.from_json(stored[index]) for index in indexes}
+
+
+def put_validations(store: Store, task: Task, classes: Iterable[ClassToValidate]) -> str:
+    """Store the node classes whose launches are to be tried; return the key."""
+    key = task.key(VALIDATIONS)
+    store.put(key, {"classes": [each.to_json() for each in classes]})
+    return key
+
+
+def get_validations(store: Store, key: str) -> list[ClassToValidate]:
+    """Return the stored node classes whose launches are to be tried."""
+    return [ClassToValidate.from_json(each) for each in store.get(key)["classes"]]
 
 
 def record_of(launch: Launch, *, lease_number: int, execution: str) -> LaunchRecord:

@@ -29,12 +29,15 @@ from joiner.adapters.ledger_items import (
     OfferingKey,
     Pairing,
     Unavailable,
+    read_class_verdict,
 )
 from joiner.adapters.wave_records import WaveRecords
+from joiner.lifecycle.class_verdicts import ClassVerdict, refusals_to_json
 from joiner.lifecycle.launch_back_off import BACK_OFF_RESET_AFTER, extend_back_off
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
 SET_CLAIM: Final = "SET claim = :claim, launch = :launch"
+VERDICT_KEPT: Final = 3600  # seconds, longer than a verdict is of use
 UNPAIRED: Final = "attribute_not_exists(claim) OR claim = :claim"
 ASSIGN: Final = "SET classes = :classes, leaseNumber = :number ADD version :one"
 NOT_LATER: Final = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
@@ -310,6 +313,33 @@ class Ledger(WaveRecords):
         """Return the back-offs that are in effect at `now`, by class or offering."""
         listed = self._read(item_keys.BACKOFF, self._query(item_keys.BACKOFF), BackOff.of)
         return {each.id: each for each in listed if each.until > now}
+
+    def class_holds(self, now: int) -> tuple[dict[str, BackOff], dict[str, ClassVerdict]]:
+        """Return the back-offs that are in effect at `now`, and what the last dry runs of each node class (by key)
+        showed, in one read.
+        """
+        verdicts: list[Item] = []
+        others: list[Item] = []
+        for each in self._query(item_keys.BACKOFF):
+            (verdicts if text(each, "id").startswith(item_keys.OF_VALIDATIONS) else others).append(each)
+        found = dict(self._read(item_keys.BACKOFF, verdicts, read_class_verdict))
+        waits = self._read(item_keys.BACKOFF, others, BackOff.of)
+        return {each.id: each for each in waits if each.until > now}, found
+
+    def note_verdict(self, key: str, verdict: ClassVerdict) -> None:
+        """Record what the dry runs of a node class showed, instead of what the earlier ones did."""
+        self._update(
+            item_keys.BACKOFF,
+            item_keys.OF_VALIDATIONS + key,
+            "SET digest = :digest, #at = :at, refusals = :refusals, expires = :expires",
+            {
+                ":digest": verdict.digest,
+                ":at": verdict.at,
+                ":refusals": json.dumps(refusals_to_json(verdict.refusals)),
+                ":expires": verdict.at + VERDICT_KEPT,
+            },
+            names={"#at": "at"},
+        )
 
     def disruption_back_offs(self, now: datetime) -> dict[str, datetime]:
         """Return until when each pool (by key) replaces no node, because a replacement failed."""

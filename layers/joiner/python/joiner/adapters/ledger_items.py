@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import Final
 
 from joiner.adapters.item_attributes import Item, _typed, number, text, texts
+from joiner.item_keys import OF_VALIDATIONS
+from joiner.lifecycle.class_verdicts import ClassVerdict, refusals_from_json
 
 UNSEEN_FOR: Final = 180
 """Seconds without a check by its owner after which a retirement counts as unattended. An owner checks at least once a
@@ -308,6 +310,13 @@ class BackOff:
     def of(cls, item: Item) -> "BackOff":
         """Read an item of the table."""
         return cls(text(item, "id"), number(item, "tries"), number(item, "until"), text(item, "reason"))
+
+
+def read_class_verdict(item: Item) -> tuple[str, ClassVerdict]:
+    """Read what dry runs showed about a node class, with the key of the class. Written by launch_instances."""
+    refusals = refusals_from_json(json.loads(text(item, "refusals") or "[]"))
+    key = text(item, "id").removeprefix(OF_VALIDATIONS)
+    return key, ClassVerdict(text(item, "digest"), refusals, number(item, "at"))
 
 
 @dataclass(frozen=True, slots=True)
