@@ -145,7 +145,7 @@ class RegistrationCheck:
                 break
             reported += found.events
         progress = found.progress
-        nodes_wait = bool(progress.wave.claims) and (launching or bool(progress.claims(*WAITING)))
+        nodes_wait = bool(progress.checked) and (launching or bool(progress.claims(*WAITING)))
         most = EVENTS_WHILE_NODES_WAIT if nodes_wait else EVENTS_AT_ONCE
         self._publish(reported, wave_name, now, most)
         answer = progress.render()
@@ -168,7 +168,7 @@ class RegistrationCheck:
         )
         if wave is None:
             opening.open_closed(NodeReading.of(self._kube).nodes.values())
-            return Pass(WaveProgress(Wave(wave_name, "", (), 0, 0), ()))
+            return Pass(WaveProgress(Wave(wave_name, "", 0, 0), ()))
         unstored = yet_unstored(wave.rung_at + STORED_AFTER, now)
         if unstored and not self._seconds:
             self._sleep(unstored)
@@ -188,8 +188,9 @@ class RegistrationCheck:
         Returns the progress of the claims of the wave by name. Neither part delays the other one, or ends it by a
         failure.
         """
-        claims = list_claims_of(self._kube, wave.claims)
-        mine = [claims[name] for name in wave.claims if name in claims and not claims[name].deleting]
+        names = self._ledger.claims_of_wave(wave.name)
+        claims = list_claims_of(self._kube, names)
+        mine = [claims[name] for name in names if name in claims and not claims[name].deleting]
         reading = NodeReading.of(self._kube)
         # First, so that a failure with pods or other nodes does not keep a paid node closed
         opening.open_closed(reading.nodes.values())

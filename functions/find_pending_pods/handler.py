@@ -169,7 +169,8 @@ class PendingPodSearch:
         launches = self._ledger.unrecorded_launches()
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
         seen_since = int((now - WATCHED_FOR).timestamp())
-        watched = {claim for wave in self._ledger.waves() if wave.seen_at >= seen_since for claim in wave.claims}
+        awaited = self._ledger.awaited_claims(wave for wave in self._ledger.waves() if wave.seen_at >= seen_since)
+        watched = {claim for claims in awaited.values() for claim in claims}
         return _Recorded(launches, assignments, watched)
 
     def _search(self, task: Task, now: datetime, read: "_Reading") -> dict[str, Any]:

@@ -107,9 +107,11 @@ class LaunchRecording:
         at = int(now.timestamp())
         waves = self._ledger.waves()
         living = at - int(WATCHED_FOR.total_seconds())
-        own = {name for wave in waves if wave.name == task.execution.name for name in wave.claims}
-        others = (wave for wave in waves if wave.name != task.execution.name and wave.seen_at >= living)
-        watched = {name for wave in others for name in wave.claims}
+        awaited = self._ledger.awaited_claims(
+            wave for wave in waves if wave.name == task.execution.name or wave.seen_at >= living
+        )
+        own = set(awaited.pop(task.execution.name, ()))
+        watched = {name for names in awaited.values() for name in names}
         wanted = find_claims_to_await(claims, own=own, watched=watched, now=now)
         mine = limit_wave(wanted)
         if len(mine) < len(wanted):  # the sweep starts an execution that awaits them

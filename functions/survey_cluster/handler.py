@@ -37,7 +37,7 @@ from joiner.cluster import Node, Pod
 from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.last_pod_events import digest_nodes, find_pod_events, note_pod_events
 from joiner.disruption.survey_digest import digest_for_disruption, is_replaced_at_risk, is_survey_due
-from joiner.item_keys import ANSWERED, ASSIGNMENT, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
+from joiner.item_keys import ANSWERED, ASSIGNMENT, AWAITED, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.buffer_planning import digest_buffers
 from joiner.lifecycle.checks.check_registry import CHECKS, RETIREMENTS
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, find_obscured_nodes
@@ -64,7 +64,7 @@ logger = Logger()
 Manifest = Mapping[str, Any]
 
 ITS_KINDS: Final = frozenset(
-    {ASSIGNMENT, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
+    {ASSIGNMENT, AWAITED, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
 
 
@@ -159,6 +159,7 @@ class ClusterSurveying:
         planning = lease.is_held(int(now.timestamp()))
         launches = self._ledger.unrecorded_launches()
         waves = self._ledger.waves()
+        awaited = self._ledger.awaited_claims(waves)
         assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
         known = {*assignments, *(claim for launch in launches for claim in launch.claims)}
         lists = apply_buffer_schedules(self._view.lists(), now)
@@ -176,7 +177,7 @@ class ClusterSurveying:
             classes=snapshot.classes,
             problems=snapshot.problems,
             launching=frozenset(claim for launch in launches for claim in launch.claims),
-            watches={wave.name: (wave.seen_at, wave.claims) for wave in waves},
+            watches={wave.name: (wave.seen_at, awaited[wave.name]) for wave in waves},
             assignments=assignments,
             obscured=find_obscured_nodes(lists["pods"], snapshot.pods),
             disrupting=frozenset(disrupting),

@@ -118,6 +118,10 @@ def disruption(memory: TableOfForeignItems, name: str) -> None:
     memory.part(Disruptions).begin(disruption_of(name))
 
 
+def waves_with_claims(ledger: Ledger) -> set[str]:
+    return {name for name, claims in ledger.awaited_claims(ledger.waves()).items() if claims}
+
+
 def move(memory: TableOfForeignItems, name: str) -> None:
     memory.part(Disruptions).note_moves(disruption_of(name), 10)
 
@@ -133,7 +137,8 @@ KINDS: Mapping[
     ),
     "INSTANCE": (pairing, Ledger, lambda part: set(part.pairings(["a", "b", "c"])), {"claim": {"N": "1"}}),
     "ASSIGNMENT": (assignment, Ledger, lambda part: set(part.assignments()), {"classes": {"S": '[{"class"'}}),
-    "WAVE": (wave, Ledger, lambda part: {one.name for one in part.waves()}, {"claims": {"S": "claim"}}),
+    "WAVE": (wave, Ledger, lambda part: {one.name for one in part.waves()}, {"execution": {"N": "1"}}),
+    "AWAITED": (wave, Ledger, waves_with_claims, {"claims": {"S": "claim"}}),
     "RETIREMENT": (retirement, Retirements, lambda part: set(part.all()), {"reasons": {"BOOL": True}}),
     "ABSENT": (absence, Absences, lambda part: set(part.since()), {"since": {"S": "yesterday"}}),
     "IMPAIRED": (impairment, Impairments, lambda part: set(part.since()), {"since": {"S": "yesterday"}}),
@@ -297,7 +302,7 @@ def test_every_item_is_written_with_its_schema_number(memory: TableOfForeignItem
     memory.launch("a")
     for make in (pairing, assignment, wave, retirement, absence, emptiness):
         make(memory, "a")
-    kinds = ("LAUNCH", "INSTANCE", "ASSIGNMENT", "WAVE", "RETIREMENT", "ABSENT", "EMPTY")
+    kinds = ("LAUNCH", "INSTANCE", "ASSIGNMENT", "WAVE", "AWAITED", "RETIREMENT", "ABSENT", "EMPTY")
 
     assert {kind: memory.raw(kind, "a")["schemaNumber"] for kind in kinds} == {kind: {"N": "1"} for kind in kinds}
     assert memory.raw("LEASE", "scale-up")["schemaNumber"] == {"N": "1"}

@@ -46,6 +46,7 @@ def test_an_item_goes_with_what_it_is_about() -> None:
             "INSTANCE",
             "ASSIGNMENT",
             "WAVE",
+            "AWAITED",
             "RETIREMENT",
             "DISRUPTION",
             "EMPTY",

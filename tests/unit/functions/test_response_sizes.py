@@ -157,4 +157,4 @@ def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others
     cluster.ledger.begin_wave("some", arn("some"), mine, 0)
 
     assert 2_000 < len(mine) < MANY
-    assert set(cluster.ledger.wave("some").claims) == set(mine)  # type: ignore[union-attr] # it was written above
+    assert set(cluster.ledger.claims_of_wave("some")) == set(mine)

@@ -13,7 +13,7 @@ from functions.ring_doorbell import handler as ring_doorbell
 from joiner.adapters.executions import Executions
 from joiner.adapters.immediate_sweeps import ImmediateSweeps
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import DoorbellSecrets
+from joiner.adapters.ledger_items import STORED_AFTER, DoorbellSecrets
 from tests.unit.functions.function_loading import FUNCTIONS
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 
@@ -185,6 +185,18 @@ def test_a_node_wakes_the_executions_that_sleep_and_rings_those_that_look(
     assert rung.states.woken == ["token-1"]
     assert rung.states.started == {}
     assert [wave.rings for wave in rung.ledger.waves()] == [1, 1, 1]
+
+
+def test_every_node_of_a_burst_is_stored_when_those_who_were_rung_read_the_nodes(rung: Rung) -> None:
+    rung.ledger.begin_wave("awake", "arn:awake", ["claim"], now=10)
+    readings: list[float] = []
+    for milliseconds in range(0, 2_000, 7):
+        rung.ring(kind="nodes", after=timedelta(milliseconds=milliseconds))
+        (wave,) = rung.ledger.waves()
+        readings.append(wave.rung_at + STORED_AFTER - NOW.timestamp() - milliseconds / 1000)
+
+    assert min(readings) > 0.4 - 0.007
+    assert 19 <= wave.rings <= 20
 
 
 def test_a_deletion_starts_a_sweep_that_looks_when_it_is_stored_and_wakes_who_waits_for_nodes(rung: Rung) -> None:

@@ -321,8 +321,9 @@ def read_class_verdict(item: Item) -> tuple[str, ClassVerdict]:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """The claims that one execution waits for. Written by record_launches, its token by the state machine, its rings by
-    the doorbell.
+    """One execution that waits for nodes. Written by record_launches, its token by the state machine, its rings by the
+    doorbell. The claims that it waits for are an item of their own, because DynamoDB bills each write of an item by its
+    whole size, and the doorbell writes this one for each node.
 
     `planned` counts the pods assigned to the nodes that opened so far, `placed` those of them that check_registration
     bound. `rung_at` is the time of the last ring (epoch).
@@ -330,7 +331,6 @@ class Wave:
 
     name: str
     execution: str
-    claims: tuple[str, ...]
     rings: int
     seen_at: int
     planned: int = 0
@@ -343,7 +343,6 @@ class Wave:
         return cls(
             name=text(item, "id"),
             execution=text(item, "execution"),
-            claims=texts(item, "claims"),
             rings=number(item, "rings"),
             seen_at=number(item, "seenAt"),
             planned=number(item, "planned"),

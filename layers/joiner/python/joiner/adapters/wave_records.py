@@ -1,4 +1,6 @@
-"""The items of waves: the launched claims that an execution waits for, and the rings for it meanwhile."""
+"""The items of waves: the launched claims that an execution waits for, and, in a small item, the rings for it
+meanwhile.
+"""
 
 from collections.abc import Iterable
 from itertools import accumulate
@@ -8,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from joiner import item_keys
 from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable, is_condition_failure, write_with_retries
-from joiner.adapters.item_attributes import text, written
+from joiner.adapters.item_attributes import Item, text, texts, written
 from joiner.adapters.ledger_items import Wave
 
 WAVE_KEPT: Final = 24 * 3600  # the sweep finds an abandoned wave much earlier
@@ -34,22 +36,21 @@ class WaveRecords(DynamoTable):
 
     def begin_wave(self, name: str, execution: str, claims: Iterable[str], now: int) -> None:
         """Record that `execution` waits for `claims`. A second call, with more claims, keeps the rings that came
-        meanwhile.
+        meanwhile. The claims are written last and deleted first: the sweep, which ends abandoned waves, finds
+        no claims without their wave.
         """
+        expires = now + WAVE_KEPT
         self._update(
             item_keys.WAVE,
             name,
-            (
-                "SET execution = :execution, claims = :claims, rings = if_not_exists(rings, :none), seenAt = :now, "
-                "expires = :expires"
-            ),
-            {
-                ":execution": execution,
-                ":claims": tuple(sorted(claims)),
-                ":none": 0,
-                ":now": now,
-                ":expires": now + WAVE_KEPT,
-            },
+            ("SET execution = :execution, rings = if_not_exists(rings, :none), seenAt = :now, expires = :expires"),
+            {":execution": execution, ":none": 0, ":now": now, ":expires": expires},
+        )
+        self._update(
+            item_keys.AWAITED,
+            name,
+            "SET claims = :claims, expires = :expires",
+            {":claims": tuple(sorted(claims)), ":expires": expires},
         )
 
     def wave(self, name: str) -> Wave | None:
@@ -59,6 +60,19 @@ class WaveRecords(DynamoTable):
     def waves(self) -> list[Wave]:
         """Return all waves."""
         return self._read(item_keys.WAVE, self._query(item_keys.WAVE), Wave.of)
+
+    def awaited_claims(self, waves: Iterable[Wave]) -> dict[str, tuple[str, ...]]:
+        """Return the names of the claims of each of these waves, by the wave's name; without a wave nothing is
+        read."""
+        wanted = {wave.name for wave in waves}
+        items = self._query(item_keys.AWAITED) if wanted else []
+        found = dict(self._read(item_keys.AWAITED, items, _awaited))
+        return {name: found.get(name, ()) for name in wanted}
+
+    def claims_of_wave(self, name: str) -> tuple[str, ...]:
+        """Return the names of the claims of one wave, none if it ended."""
+        found = self._get_one(item_keys.AWAITED, name, _awaited)
+        return found[1] if found else ()
 
     def see_wave(self, name: str, now: int) -> Wave | None:
         """Return the wave and record a check at `now`; None when it ended."""
@@ -104,4 +118,10 @@ class WaveRecords(DynamoTable):
 
     def end_wave(self, name: str) -> None:
         """Delete a wave that no execution waits for any more."""
-        self._client.delete_item(TableName=self._table, Key=item_keys.item_key(item_keys.WAVE, name))
+        for kind in (item_keys.AWAITED, item_keys.WAVE):
+            self._client.delete_item(TableName=self._table, Key=item_keys.item_key(kind, name))
+
+
+def _awaited(item: Item) -> tuple[str, tuple[str, ...]]:
+    """Return the name of a wave and those of its claims."""
+    return text(item, "id"), texts(item, "claims")

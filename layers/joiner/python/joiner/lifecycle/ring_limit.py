@@ -1,6 +1,7 @@
-"""How many calls of the doorbell for pods count: the others change nothing, because one scale-up plans for all pods.
+"""How many calls of the doorbell count; the others change nothing.
 
-The scheduler reports a pending pod again whenever its message changes, so a burst of pods rings hundreds of times.
+The scheduler reports a pending pod again whenever its message changes, so a burst of pods rings hundreds of times, and
+one scale-up plans for all pods. Each new node rings twice, and one check of registration reads all nodes.
 """
 
 from datetime import datetime
@@ -11,6 +12,11 @@ RINGS_A_SECOND: Final = 5
 
 RINGS_AT_ONCE: Final = 10
 """How many rings of pods a sandbox counts at once, after a quiet time: each of a few single pods rings."""
+
+
+NODE_RINGS_A_SECOND: Final = 10
+"""How many rings of nodes a sandbox counts in a second. Who is rung reads the nodes half a second after a ring that
+counts, when those of the next tenth of a second are stored, too."""
 
 
 class RingLimit:
