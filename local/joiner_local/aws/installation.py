@@ -76,13 +76,16 @@ test compares the record with this list::
         TokenResponse.decode_authorization_message
     iam.instance_profile_listing
         IamResponse.list_instance_profiles
+    moto_patches.backend_lookups
+        BackendDict.__getitem__
     moto_patches.ec2_lookups
         TaggedEC2Resource.get_tags InstanceBackend.get_instance
     moto_patches.model_caches
         JSONFileLoader.load_file moto.backends.list_of_moto_modules moto.core.responses.method_names_from_class
     moto_patches.queue_locks
         Queue.add_message Queue.delete_message SQSBackend.change_message_visibility SQSBackend.purge_queue
-        SQSBackend.is_message_valid_based_on_retention_period SQSBackend.receive_message
+        SQSBackend.is_message_valid_based_on_retention_period SQSBackend.receive_message SQSBackend.send_message
+        Queue.attributes
     moto_patches.response_writer
         ResponseSerializer.get_value BaseJSONSerializer._serialize_type_structure moto.core.serialize.xmltodict
     moto_patches.service_limits
@@ -142,7 +145,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
     from joiner_local.aws.eventbridge.target_delivery import EventTargets
     from joiner_local.aws.fault_injection import fault_knobs
     from joiner_local.aws.iam import iam_middleware, instance_profile_listing
-    from joiner_local.aws.moto_patches import queue_locks, response_writer, service_limits
+    from joiner_local.aws.moto_patches import backend_lookups, queue_locks, response_writer, service_limits
     from joiner_local.aws.pricing import price_list
     from joiner_local.aws.savings_plans import savings_plans_api
     from joiner_local.aws.scheduler import schedules
@@ -150,6 +153,7 @@ def install_services(aws: LocalAws) -> RequestObservers:
     from joiner_local.aws.step_functions import step_functions_api
 
     model_caches.cache_service_lookups()
+    backend_lookups.install()
     response_writer.replace_response_serializers()
     counts, limits = call_counts.install(aws), request_limits.install(aws)
     dynamodb_tables.install(aws)

@@ -2,9 +2,11 @@
 
 moto's queues lose messages when a deletion and a send coincide, and deliver one message to two consumers. Here the lock
 that a queue has for waiting also orders its operations. moto counts all messages of a queue for each one that it
-delivers; a thousand of them keep a core busy, so the age of a message is compared without that.
+delivers or accepts; a thousand of them keep a core busy. So the age of a message is compared without that, and a
+message is accepted without it.
 """
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +27,9 @@ def install() -> None:
         wrap_attribute(models.SQSBackend, name, _in_order_by_name(original), original)
     receive = models.SQSBackend.receive_message
     wrap_attribute(models.SQSBackend, "receive_message", _patient(receive), receive)
+    send, attributes = models.SQSBackend.send_message, models.Queue.attributes
+    wrap_attribute(models.SQSBackend, "send_message", _uncounted(send), send)
+    wrap_attribute(models.Queue, "attributes", _attributes(attributes.fget), attributes)
     replace_attribute(models.SQSBackend, "is_message_valid_based_on_retention_period", _is_kept)
 
 
@@ -32,6 +37,38 @@ def _is_kept(self: Any, queue_name: str, message: Any) -> bool:
     """Return whether the queue still keeps a message."""
     age = time.time() - message.sent_timestamp / 1000
     return bool(age < self.get_queue(queue_name).message_retention_period)
+
+
+class _Sending(threading.local):
+    """Whether this thread sends a message; then it needs no count of those in the queue."""
+
+    now = False
+
+
+_SENDING = _Sending()
+
+
+def _uncounted(send: Callable[..., Any]) -> Callable[..., Any]:
+    def send_message(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _SENDING.now = True
+        try:
+            return send(self, *args, **kwargs)
+        finally:
+            _SENDING.now = False
+
+    return send_message
+
+
+def _attributes(read: Callable[[Any], dict[str, Any]]) -> property:
+    """Return the property that reads all attributes of a queue; while a message is sent, the one that moto needs."""
+
+    def attributes(self: Any) -> dict[str, Any]:
+        if not _SENDING.now:
+            return read(self)
+        deduplicated = self.fifo_queue and self.content_based_deduplication
+        return {"ContentBasedDeduplication": str(bool(deduplicated)).lower()}
+
+    return property(attributes)
 
 
 def _in_order(method: Callable[..., Any], queue_of: Callable[[Any], Any]) -> Callable[..., Any]:
