@@ -1,5 +1,6 @@
 """The ledger against DynamoDB: every rule that keeps two executions from doing the same work is a conditional write."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -239,6 +240,27 @@ def test_a_wave_that_is_written_again_keeps_its_rings(table: LedgerTable) -> Non
     (wave,) = table.ledger.waves()
     assert (wave.rings, wave.seen_at) == (1, 20)
     assert table.ledger.awaited_claims([wave]) == {"up-1": ("claim-a", "claim-b")}
+
+
+def test_the_item_that_nodes_ring_is_one_write_unit_however_many_claims_the_wave_has(table: LedgerTable) -> None:
+    names = tuple(f"default-{each:05}" for each in range(2_000))
+    table.ledger.begin_wave("up-1", ME, names, now=10)
+    table.ledger.ring_wave("up-1", at=30.5)
+    key = {"kind": {"S": "WAVE"}, "id": {"S": "up-1"}}
+    item = table.client.get_item(TableName=table.name, Key=key, ConsistentRead=True)["Item"]
+
+    assert len(json.dumps(item)) < 1024
+    assert table.ledger.claims_of_wave("up-1") == names
+
+
+def test_a_wave_goes_with_its_claims(table: LedgerTable) -> None:
+    table.ledger.begin_wave("up-1", ME, ["claim-a"], now=10)
+    (wave,) = table.ledger.waves()
+    table.ledger.end_wave("up-1")
+
+    assert table.ledger.waves() == []
+    assert table.ledger.claims_of_wave("up-1") == ()
+    assert table.ledger.awaited_claims([wave]) == {"up-1": ()}
 
 
 def test_a_wave_that_ended_is_neither_seen_nor_rung_nor_counted(table: LedgerTable) -> None:
