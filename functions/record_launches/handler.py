@@ -63,14 +63,13 @@ class LaunchRecording:
         launches = [launch for launch in self._ledger.unrecorded_launches() if not launch.unreadable]
         claims = list_claims(self._kube).claims
         world = self._read_pools(task)
-        recorder = LaunchRecorder(self._kube, self._ledger, documents.get_catalogue(self._store), world, now)
+        catalogue = documents.get_catalogue(self._store)
+        recorder = LaunchRecorder(self._kube, self._ledger, catalogue, world, now, time_left=self._time_left)
         known = [(launch, content) for launch in launches if (content := recorder.content(launch)) is not None]
-        closed = [(launch, content) for launch, content in known if launch.closed]
         results: list[RecordedLaunch] = []
-        for launch, content in closed:
-            if results and self._time_left.over:  # the next pass records the others
-                break
-            results.append(recorder.record(launch, content, claims))
+        for launch, content in known:
+            if launch.closed and (not results or not self._time_left.over):  # the next pass records the others
+                results.append(recorder.record(launch, content, claims))
         recorded = {claim.name: claim for result in results for claim in result.launched}
         forgotten = {name for result in results for name in result.forgotten}
         standing = [recorded.get(claim.name, claim) for claim in claims if claim.name not in forgotten]
@@ -78,16 +77,17 @@ class LaunchRecording:
         in_vain = {name for result in results if result.failed for name in result.forgotten}
         if classes := keys_of_refused_claims(claims, in_vain, assigned):
             self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
-        for result in results:  # last: until a wave awaits its nodes, the sweep must still see the launch
+        complete = [result for result in results if result.complete]
+        for result in complete:  # last: until a wave awaits its nodes, the sweep must still see the launch
             self._ledger.mark_recorded(result.launch, int(now.timestamp()))
         self._write_usage(world, standing)
         events = [event for result in results for event in result.events]
         events += self._record_failures([claim for claim in claims if claim.name in in_vain], now)
         return {
-            "launched": len(recorded),
+            "launched": sum(len(result.launched) for result in complete),
             "short": sum(result.short for result in results),
             "failed": sum(result.failed for result in results),
-            "again": any(result.short for result in results) or len(results) < len(known),
+            "again": any(result.short for result in results) or len(complete) < len(known),
             "later": any(result.later for result in results) or any(not launch.closed for launch in launches),
             "throttled": any(result.later for result in results),
             "launching": lease.launches_ended != f"{task.lease_number}/{task.round}",

@@ -15,7 +15,7 @@ from joiner.adapters.kube_claims import delete_claim, index_by_name, write_condi
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel_calls import call_all
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.instance_features import EFA
 from joiner.launching import Launch, LaunchOutcome, PairedInstance
@@ -37,24 +37,36 @@ class RecordedLaunch:
 
     launch: str
     launched: Sequence[NodeClaim]
-    forgotten: Sequence[str]
-    short: int
-    failed: int
-    later: bool
+    forgotten: Sequence[str] = ()
+    short: int = 0
+    failed: int = 0
+    later: bool = False
     """EC2 throttled the launch or had an internal error: the next plan waits."""
-    price_per_hour: float
-    events: Sequence[Event]
+    price_per_hour: float = 0.0
+    events: Sequence[Event] = ()
+    complete: bool = True
+    """False if the time ended first: the next recording of the launch continues."""
 
 
 class LaunchRecorder:
     """Records launches, one at a time."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, catalogue: Catalogue, world: Snapshot, now: datetime) -> None:
+    def __init__(
+        self,
+        kube: Kube,
+        ledger: Ledger,
+        catalogue: Catalogue,
+        world: Snapshot,
+        now: datetime,
+        *,
+        time_left: TimeLeft = UNBOUNDED,
+    ) -> None:
         self._kube = kube
         self._ledger = ledger
         self._catalogue = catalogue
         self._world = world
         self._now = now
+        self._time_left = time_left
 
     @staticmethod
     def content(record: LaunchRecord) -> Content | None:
@@ -73,7 +85,8 @@ class LaunchRecorder:
         """Write the outcome to the launch's claims; a refused write raises, and the whole recording is tried again."""
         (launch, outcome), known = content, index_by_name(claims)
         with_instance = [(each, known[each.claim], launch) for each in outcome.launched if each.claim in known]
-        launched = [claim for claim in call_all(with_instance, self._write_launched, KubeError) if claim is not None]
+        written, late = self._write_in_time(with_instance)
+        launched = [claim for claim in written if claim is not None]
         for lost in outcome.launched:
             if (
                 lost.claim not in known
@@ -82,6 +95,11 @@ class LaunchRecorder:
                     "an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id
                 )
         unmet = [known[name] for name in outcome.unmet if name in known]
+        if late or (unmet and self._time_left.over):  # the unmet together: the caller reads the claims of all of them
+            logger.warning("the time ended before a launch was recorded", launch=record.id, left=late + len(unmet))
+            return RecordedLaunch(
+                record.id, launched, (), 0, 0, later=False, price_per_hour=0, events=(), complete=False
+            )
         call_all(unmet, lambda claim: self._write_unmet(claim, outcome), KubeError)
         call_all(outcome.unmet, self._ledger.unassign, KubeError)
         pool = next((Subject.pool(each) for each in self._world.pools if each.key == launch.pool), None)
@@ -96,6 +114,16 @@ class LaunchRecorder:
             price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched),
             events=[*reporting.report_outcome(outcome, launched, owner), *reporting.report_few_choices(launch, owner)],
         )
+
+    def _write_in_time(
+        self, instances: Iterable[tuple[PairedInstance, NodeClaim, Launch]]
+    ) -> tuple[list[NodeClaim | None], int]:
+        """Return the claims that were written in time, and the number of the others. Raises the first failure after all
+        were tried."""
+        answers, left = call_each_in_time(instances, self._write_launched, KubeError, self._time_left)
+        if failed := next((answer for _, answer in answers if isinstance(answer, KubeError)), None):
+            raise failed
+        return [answer for _, answer in answers if not isinstance(answer, KubeError)], len(left)
 
     def _write_unmet(self, claim: NodeClaim, outcome: LaunchOutcome) -> None:
         """Delete a claim without an instance; a standalone claim is the object of a user, and gets the reason."""

@@ -10,6 +10,7 @@ import pytest
 from functions.begin_retirement import handler as begin_retirement
 from functions.check_registration import handler as check_registration
 from functions.forget_nodes import handler as forget_nodes
+from functions.record_launches import handler as record_launches
 from functions.record_node_claims import handler as record_node_claims
 from infra.function_configuration import CONFIGURATIONS
 from joiner.adapters import kube_kinds as kinds
@@ -17,12 +18,13 @@ from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.parallel_calls import TimeLeft
+from joiner.adapters.payload import Execution, Task
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import FILLING
 from joiner.reporting.event_limits import EVENTS_AT_ONCE
 from tests.unit.functions.retirement_execution import RetirementExecution
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-from tests.unit.functions.small_account import pending
+from tests.unit.functions.small_account import CLUSTER, pending
 
 LATE = TimeLeft(lambda: 1.0)
 """The time left of a function that Lambda is about to stop."""
@@ -77,6 +79,31 @@ def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(
     assert len(late) == 2
     assert len(list_claims(cluster.kube).claims) == 3
     assert all(pod["spec"].get("nodeName") for pod in cluster.kube.all(kinds.PODS))
+
+
+def test_a_launch_for_which_the_time_ends_is_recorded_by_two_passes(cluster: SimulatedCluster) -> None:
+    cluster.prepare(*(pending(f"web-{number:02}", cpu="3500m") for number in range(20)))
+    cluster.stop_after = "launch_instances"
+    cluster.scale_up("up-1")
+    lease = cluster.ledger.lease()
+    task = Task(Execution("up-1", lease.holder, ""), CLUSTER, lease.number, 1)
+    looks = iter(range(10_000))
+
+    def record(time_left: TimeLeft) -> dict[str, Any]:
+        recording = record_launches.LaunchRecording(
+            cluster.kube, cluster.ledger, cluster.known, cluster.store, time_left
+        )
+        return recording.answer(task, "", cluster.now, 0)
+
+    first = record(TimeLeft(lambda: 100.0 if next(looks) < 7 else 1.0))
+    some = [claim for claim in list_claims(cluster.kube).claims if claim.launched]
+    second = record(TimeLeft())
+
+    assert len(some) == 7
+    assert (first["launched"], first["again"], first["waiting"]) == (0, True, 7)
+    assert (second["launched"], second["again"], second["waiting"]) == (20, False, 20)
+    assert all(claim.launched for claim in list_claims(cluster.kube).claims)
+    assert cluster.ledger.unrecorded_launches() == []
 
 
 def test_pods_for_which_no_time_is_left_are_bound_in_the_next_pass_and_their_node_stays_closed(
