@@ -28,7 +28,7 @@ from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, Wave, yet_unstored
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time, results_of
 from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.store import NoSuchDocument
 from joiner.lifecycle.registration import ClaimAndNode, match_nodes, was_registered_before
@@ -206,7 +206,7 @@ class RegistrationCheck:
         registration = NodeRegistration(self._kube, self._ledger, now)
         answers, later = call_each_in_time(matches, registration.register, KubeError, self._time_left)
         postponed = (ClaimProgress(match.claim, "waiting", "is checked in the next check") for match in later)
-        return [*raised(answers), *postponed]
+        return [*results_of(answers, KubeError), *postponed]
 
     def _record(self, checked: Iterable[ClaimProgress], now: datetime) -> list[Event]:
         """Record in the pools which nodes registered; return their events."""
@@ -219,16 +219,6 @@ class RegistrationCheck:
     def _publish(self, events: Sequence[Event], wave_name: str, now: datetime, most: int = EVENTS_AT_ONCE) -> None:
         for reason in publish_events(self._kube, events, at=now, instance=wave_name, most=most):
             logger.warning("an event could not be written", reason=reason)
-
-
-def raised(answers: Iterable[tuple[ClaimAndNode, ClaimProgress | KubeError]]) -> list[ClaimProgress]:
-    """Return the progress of the claims; raise the first error after all were tried."""
-    checked = []
-    for _, answer in answers:
-        if isinstance(answer, KubeError):
-            raise answer
-        checked.append(answer)
-    return checked
 
 
 def _log_progress(checked: Iterable[ClaimProgress]) -> None:

@@ -33,7 +33,7 @@ from joiner.adapters.kube_claims import write_status
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_nodes import patch_node
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time, results_of
 from joiner.cluster import InvalidField, Node
 from joiner.lifecycle.filled_nodes import FilledNode, FilledNodes
 from joiner.lifecycle.initialization import (
@@ -153,12 +153,14 @@ class NodeOpening:
         unread = self._bindings.find_unread(filling.nodes)
         if not awaited and (longest := max(unread.values(), default=0.0)):
             self._sleep(longest)
-        finished = call_all(
+        answers, late = call_each_in_time(
             filling.nodes,
             lambda node: self._finish(by_claim[node.claim], node, filling, settles=awaited and unread[node.claim] > 0),
             KubeError,
+            self._time_left,
         )
-        progress = {each.claim.name: each for each in finished}
+        progress = {each.claim.name: each for each in results_of(answers, KubeError)}
+        progress |= {each.claim: _postponed(by_claim[each.claim], each) for each in late}
         opened = [node for node in filling.nodes if progress[node.claim].stage == "initialized"]
         if opened:
             planned, placed = sum(node.planned for node in opened), sum(node.placed for node in opened)
@@ -168,9 +170,7 @@ class NodeOpening:
     def _finish(
         self, progress: ClaimProgress, filled: FilledNode, filling: FilledNodes, *, settles: bool
     ) -> ClaimProgress:
-        claim = progress.claim
-        placed = (reporting.report_placed(pod, filled.node, claim) for pod in filled.bound)
-        progress = replace(progress, events=(*progress.events, *placed))
+        claim, progress = progress.claim, _with_placed(progress, filled)
         if progress.stage != "ready":
             return replace(progress, message=f"{filled.description}; {progress.message}")
         if reason := filling.find_reason_to_stay_closed(filled, self._now):
@@ -193,6 +193,21 @@ class NodeOpening:
         if opened is None:
             raise NotFound(f"node {node.name} is gone, or is another one by now")
         return opened
+
+
+def _with_placed(progress: ClaimProgress, filled: FilledNode) -> ClaimProgress:
+    """Return the progress with the events of the pods that were bound to the node in this pass."""
+    placed = (reporting.report_placed(pod, filled.node, progress.claim) for pod in filled.bound)
+    return replace(progress, events=(*progress.events, *placed))
+
+
+def _postponed(progress: ClaimProgress, filled: FilledNode) -> ClaimProgress:
+    """Return the progress of a node for which no time was left: the next check opens it."""
+    progress = _with_placed(progress, filled)
+    if progress.stage != "ready":
+        return progress
+    message = f"{filled.description}, and opens in the next pass: no time was left"
+    return replace(progress, stage="registered", message=message, settling=True)
 
 
 def _opening_patch(node: Node, *, initialized: bool) -> Mapping[str, Any] | None:

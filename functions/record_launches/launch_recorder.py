@@ -15,7 +15,7 @@ from joiner.adapters.kube_claims import delete_claim, index_by_name, write_condi
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time, results_of
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.instance_features import EFA
 from joiner.launching import Launch, LaunchOutcome, PairedInstance
@@ -121,9 +121,7 @@ class LaunchRecorder:
         """Return the claims that were written in time, and the number of the others. Raises the first failure after all
         were tried."""
         answers, left = call_each_in_time(instances, self._write_launched, KubeError, self._time_left)
-        if failed := next((answer for _, answer in answers if isinstance(answer, KubeError)), None):
-            raise failed
-        return [answer for _, answer in answers if not isinstance(answer, KubeError)], len(left)
+        return results_of(answers, KubeError), len(left)
 
     def _write_unmet(self, claim: NodeClaim, outcome: LaunchOutcome) -> None:
         """Delete a claim without an instance; a standalone claim is the object of a user, and gets the reason."""

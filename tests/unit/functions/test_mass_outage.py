@@ -125,6 +125,29 @@ def test_pods_for_which_no_time_is_left_are_bound_in_the_next_pass_and_their_nod
     assert [pod["spec"]["nodeName"] for pod in cluster.kube.all(kinds.PODS)] == [node["metadata"]["name"]]
 
 
+@pytest.mark.parametrize("looks", [0, 2, 4, 8, 10, 12, 14, 16, 20])
+def test_whenever_the_time_of_a_check_ends_the_next_ones_open_the_nodes_with_their_pods(
+    cluster: SimulatedCluster, looks: int
+) -> None:
+    cluster.prepare(*(pending(f"web-{number}", cpu="3500m") for number in range(4)))
+    cluster.stop_after = "record_launches"
+    cluster.scale_up("up-1")
+    cluster.stop_after = ""
+    cluster.boot()
+    left = iter([100.0] * looks)
+    first = check_registration.RegistrationCheck(
+        cluster.kube, cluster.ledger, time_left=TimeLeft(lambda: next(left, 1.0))
+    ).answer("up-1", cluster.now)
+    opened = [node for node in cluster.kube.all(kinds.NODES) if not node["spec"].get("taints")]
+
+    assert first["initialized"] == len(opened)
+    assert first["done"] == (len(opened) == 4)
+    last = first if first["done"] else [cluster.check("up-1") for _ in range(2)][-1]
+    assert last["done"]
+    assert all(pod["spec"].get("nodeName") for pod in cluster.kube.all(kinds.PODS))
+    assert not any(node["spec"].get("taints") for node in cluster.kube.all(kinds.NODES))
+
+
 def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_is_reported(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
     assert cluster.scale_up("up-1")

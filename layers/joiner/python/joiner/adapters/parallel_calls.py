@@ -6,7 +6,7 @@ A function has a timeout. `call_each_in_time` starts no call after that time, an
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from math import inf
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -106,6 +106,20 @@ def call_each_in_time(
     return [(item, answer) for item, answer in answers if not isinstance(answer, _Left)], [
         item for item, answer in answers if isinstance(answer, _Left)
     ]
+
+
+def results_of(answers: Iterable[tuple[Item, Result | Failure]], failure: type[Failure]) -> list[Result]:
+    """Return the results of calls that were all tried; raise the first `failure` among them.
+
+    >>> results_of([("a", 2), ("b", 4)], ZeroDivisionError)
+    [2, 4]
+    """
+    results: list[Result] = []
+    for _, answer in answers:
+        if isinstance(answer, failure):
+            raise answer
+        results.append(cast(Result, answer))  # mypy narrows no union of two type variables
+    return results
 
 
 class _Left:
