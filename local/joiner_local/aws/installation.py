@@ -79,7 +79,7 @@ test compares the record with this list::
     moto_patches.backend_lookups
         BackendDict.__getitem__
     moto_patches.ec2_lookups
-        TaggedEC2Resource.get_tags InstanceBackend.get_instance
+        AmiBackend.describe_images TaggedEC2Resource.get_tags InstanceBackend.get_instance
     moto_patches.model_caches
         JSONFileLoader.load_file moto.backends.list_of_moto_modules moto.core.responses.method_names_from_class
     moto_patches.queue_locks

@@ -1,17 +1,19 @@
 """Return moto's results without a scan of all resources for each: with a thousand instances moto's scans take minutes.
 
-moto finds the tags of one resource by matching a pattern against all tags of all resources, and one instance by a
-search through all.
+moto finds the tags of one resource by matching a pattern against all tags of all resources, one instance by a search
+through all, and the image of a new instance by a filter on all images.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from moto.ec2.exceptions import InvalidInstanceIdError
+from moto.ec2.models.amis import AmiBackend
 from moto.ec2.models.core import TaggedEC2Resource
 from moto.ec2.models.instances import InstanceBackend
 from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
 
-from joiner_local.aws.attribute_patches import replace_attribute
+from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 
 
 def get_tags(resource: Any) -> list[dict[str, str]]:
@@ -37,6 +39,21 @@ def get_instance(backend: Any, instance_id: str) -> Any:
     return known[instance_id]
 
 
+def _of_one_image(describe: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """Return a `describe_images` that finds the image of a new instance by its id; the filter of a user is a list."""
+
+    def describe_images(backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        match args, kwargs:
+            case (), {"filters": {"image-id": str() as wanted, **others}, **rest} if not others and not rest:
+                found = backend.amis.get(wanted)
+                return [found] if found else []
+        return describe(backend, *args, **kwargs)
+
+    return describe_images
+
+
 def install() -> None:
+    describe_images = AmiBackend.describe_images
+    wrap_attribute(AmiBackend, "describe_images", _of_one_image(describe_images), describe_images)
     replace_attribute(TaggedEC2Resource, "get_tags", get_tags)
     replace_attribute(InstanceBackend, "get_instance", get_instance)
