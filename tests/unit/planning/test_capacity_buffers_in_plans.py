@@ -86,6 +86,30 @@ def test_a_buffer_that_lacks_a_field_is_a_problem() -> None:
     ]
 
 
+def test_fields_of_a_buffer_that_change_nothing_are_reported() -> None:
+    chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("1")}
+    spare = buffer(
+        podTemplateRef={"name": "chunk"}, replicas=2, percentage=500, limits={"cpu": "10", "nvidia.com/gpu": "1"}
+    )
+    (resolved,) = resolve_buffers({"capacitybuffers": [spare], "podtemplates": [chunk]})
+
+    assert len(resolved.pods) == 2
+    assert [(note.field, note.severity) for note in resolved.notes] == [
+        ("spec.limits.nvidia.com/gpu", "warning"),
+        ("spec.percentage", "warning"),
+    ]
+    assert "the pods of the buffer do not request this resource" in str(resolved.notes[0])
+
+
+def test_a_percentage_alone_keeps_no_capacity_of_a_template() -> None:
+    chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("1")}
+    spare = buffer(podTemplateRef={"name": "chunk"}, percentage=50, limits={"memory": "10Gi"})
+    (resolved,) = resolve_buffers({"capacitybuffers": [spare], "podtemplates": [chunk]})
+
+    assert resolved.pods == ()
+    assert [note.field for note in resolved.notes] == ["spec.limits.memory", "spec.percentage"]
+
+
 def test_a_buffer_uses_a_node_with_pods_before_an_empty_node_of_an_earlier_name() -> None:
     chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("500m")}
     lists = cluster(

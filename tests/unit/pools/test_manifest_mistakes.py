@@ -121,6 +121,21 @@ def test_a_negative_limit_is_refused(amount: object) -> None:
         ]
 
 
+def test_memory_in_thousandths_of_bytes_is_a_warning() -> None:
+    spec = {
+        "template": {"spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "b"}}},
+        "limits": {"cpu": "500m", "memory": "512m"},
+    }
+    found = read_manifests(
+        [{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec}]
+    )
+
+    assert [pool.name for pool in found.pools] == ["a"]
+    (warning,) = [one for one in found.problems if one.field.startswith("spec.limits")]
+    assert (warning.field, warning.value, warning.severity) == ("spec.limits.memory", "512m", "warning")
+    assert "write 512Mi" in warning.remedy
+
+
 def test_a_negative_capacity_of_an_overlay_is_refused() -> None:
     overlay = {"metadata": {"name": "a"}, "spec": {"requirements": [], "capacity": {"example.com/a": "-1"}}}
 

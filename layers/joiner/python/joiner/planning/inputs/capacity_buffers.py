@@ -29,6 +29,7 @@ BUFFER_POD_PREFIX: Final = "capacity-buffer:"
 """No pod of the API server has such a name, because a colon is not allowed in it."""
 SCALABLE: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets", "ReplicaSet": "replicasets"}
 MOST_BUFFER_PODS: Final = 10_000
+NOT_REQUESTED: Final = "it limits nothing, because the pods of the buffer do not request this resource"
 """Maximum of virtual pods of one buffer."""
 
 NOT_OF_CAPACITY: Final = ("volumes", "nodeName", "schedulingGates")
@@ -126,7 +127,7 @@ def _resolve(buffer: Manifest, lists: Lists, admission: Admission) -> ResolvedBu
         _numbered(pod, buffer, min(number, MOST_BUFFER_PODS)),
         template=str(by_name.get("name") or ""),
         template_generation=(template.get("generation") if by_name else None),
-        notes=(*_schedule_notes(key, buffer), *_size_notes(key, number)),
+        notes=(*_schedule_notes(key, buffer), *_size_notes(key, number), *_field_notes(key, spec, pod)),
     )
 
 
@@ -192,7 +193,7 @@ def _template(spec: Manifest, namespace: str, lists: Lists) -> tuple[Manifest, i
 
 def _desired(spec: Manifest, pod: Manifest, there: int) -> int:
     wanted = [int(spec["replicas"])] if spec.get("replicas") is not None else []
-    if spec.get("percentage") is not None:
+    if spec.get("percentage") is not None and spec.get("scalableRef"):
         wanted.append(max(1, math.ceil(int(spec["percentage"]) * there / 100)))
     limits = _limit(spec.get("limits") or {}, pod)
     number = max(wanted) if wanted else (limits if limits is not None else 0)
@@ -210,6 +211,20 @@ def _size_notes(key: str, number: int) -> list[InvalidManifest]:
         return []
     remedy = f"capacity is kept for {MOST_BUFFER_PODS} pods: divide it into several buffers, or give larger pods"
     return [InvalidManifest(key, "spec", f"{number} pods", remedy, "warning")]
+
+
+def _field_notes(key: str, spec: Manifest, pod: Manifest) -> list[InvalidManifest]:
+    """Return a note for each field that changes nothing."""
+    asked = PodConstraints.from_kube(pod).requests
+    notes = [
+        InvalidManifest(key, f"spec.limits.{name}", amount, NOT_REQUESTED, "warning")
+        for name, amount in (spec.get("limits") or {}).items()
+        if not asked.get(name)
+    ]
+    if spec.get("percentage") is not None and not spec.get("scalableRef"):
+        remedy = "it has no effect without a scalableRef, whose pods it counts: give replicas or limits"
+        notes.append(InvalidManifest(key, "spec.percentage", spec["percentage"], remedy, "warning"))
+    return notes
 
 
 def _schedule_notes(key: str, buffer: Manifest) -> list[InvalidManifest]:

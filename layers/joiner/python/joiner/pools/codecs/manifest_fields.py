@@ -166,6 +166,9 @@ class ManifestFields:
             except (ValueError, TypeError):
                 self.notes.note(f"{self.at(name)}.{key}", value, 'give a quantity, such as "1000", "500m" or "64Gi"')
                 continue
+            if unit := _meant_unit(key, value):
+                remedy = f"m is a thousandth of a byte; write {unit} if mebibytes are meant"
+                self.notes.note(f"{self.at(name)}.{key}", value, remedy, "warning")
             if amount < 0 and not signed:
                 self.notes.note(f"{self.at(name)}.{key}", value, "give a quantity of at least zero")
             else:
@@ -196,6 +199,16 @@ class ManifestFields:
             else:
                 remedy = refuse_field(str(name), sorted(self._read))
             self.notes.note(self.at(str(name)), self._values[name], remedy)
+
+
+def _meant_unit(resource: str, value: object) -> str:
+    """Return the quantity that is probably meant by one in thousandths of bytes, as kubectl warns of it; else "".
+
+    >>> _meant_unit("memory", "512m"), _meant_unit("cpu", "512m"), _meant_unit("memory", "512M")
+    ('512Mi', '', '')
+    """
+    counted_in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return f"{value[:-1]}Mi" if counted_in_bytes and isinstance(value, str) and value.endswith("m") else ""
 
 
 def format_value(value: object) -> str:
