@@ -80,6 +80,8 @@ test compares the record with this list::
         BackendDict.__getitem__
     moto_patches.ec2_lookups
         AmiBackend.describe_images TaggedEC2Resource.get_tags InstanceBackend.get_instance
+        InstanceBackend.all_reservations InstanceBackend.get_multi_instances_by_id
+        InstanceBackend.get_reservations_by_instance_ids
     moto_patches.model_caches
         JSONFileLoader.load_file moto.backends.list_of_moto_modules moto.core.responses.method_names_from_class
     moto_patches.queue_locks

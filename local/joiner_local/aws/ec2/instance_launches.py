@@ -199,7 +199,7 @@ def run(launch: PoolLaunch, backend: Any) -> list[Any]:
 
 def _run_one(launch: PoolLaunch, tags: Mapping[str, Tags], backend: Any) -> Any:
     asked, data = launch.asked, launch.asked.data
-    held = RESERVATIONS.wanted(data, asked.pool, backend)
+    held = RESERVATIONS.use(data, asked.pool, backend)
     reservation = backend.run_instances(
         data["ImageId"],
         1,

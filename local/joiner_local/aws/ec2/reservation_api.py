@@ -74,6 +74,8 @@ class Reservations:
 
     known: dict[str, Reservation] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
+    used: bool = False
+    """Whether a launch has ever used a reservation."""
 
     def active(self, identifier: str) -> bool:
         """Return whether the reservation exists, and is neither cancelled nor over."""
@@ -83,7 +85,7 @@ class Reservations:
 
     def release_ended(self, backend: Any) -> None:
         """Take instances out of reservations that have ended; EC2 keeps them running."""
-        for instance in _instances(backend):
+        for instance in _instances(backend) if self.used else ():
             held = getattr(instance, "capacity_reservation_id", None)
             if held and not self.active(held):
                 instance.capacity_reservation_id = None
@@ -93,8 +95,14 @@ class Reservations:
         held = [getattr(instance, "capacity_reservation_id", None) for instance in _instances(backend)]
         return reservation.count - held.count(reservation.id) if self.active(reservation.id) else 0
 
-    def wanted(self, data: Mapping[str, Any], pool: CapacityPool, backend: Any) -> Reservation | None:
+    def use(self, data: Mapping[str, Any], pool: CapacityPool, backend: Any) -> Reservation | None:
         """Return the reservation that a launch in this pool uses; None if it uses none."""
+        found = self.wanted(data, pool, backend)
+        self.used = self.used or found is not None
+        return found
+
+    def wanted(self, data: Mapping[str, Any], pool: CapacityPool, backend: Any) -> Reservation | None:
+        """Return the reservation that a launch in this pool would use; None if it uses none."""
         specification = data.get("CapacityReservationSpecification") or {}
         target = (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId")
         if target:
