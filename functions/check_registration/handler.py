@@ -52,6 +52,10 @@ core, in which it binds as many pods."""
 BETWEEN_PASSES: Final = 0.25
 """Seconds between two passes of a check: a node that calls meanwhile waits that long, and a list of pods costs more."""
 
+SECONDS_OF_CALLS: Final = 25.0
+"""No node is registered or opened, and no pod is bound, after this time: the next check continues. The rest of the
+function's timeout is for what a pass still writes with a slow API server: 200 events and the outcomes of the pools."""
+
 SECONDS_OF_PASSES: Final = 15.0
 """Seconds in which a check begins another pass. A second of this function costs as much as half a state transition."""
 
@@ -257,9 +261,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     time.sleep(float(event.get("gather", 0)))
-    time_left = environment.time_left(context)
-    if "seconds" in event:
-        time_left = time_left.at_most(float(event["seconds"]), time.monotonic)
+    seconds = float(event.get("seconds", SECONDS_OF_CALLS))
+    time_left = environment.time_left(context).at_most(seconds, time.monotonic)
     launching = bool(event.get("launching", False))
     check = RegistrationCheck(
         environment.kube(task.cluster),

@@ -343,7 +343,8 @@ class Rig:
         described = self._described(machine)
         found = {self.machines[machine]: str(described["roleArn"])}
         for _, arguments in _tasks(described["definition"]):
-            if function := arguments.get("FunctionName"):
+            function = str(arguments.get("FunctionName") or "")
+            if function and not function.startswith("{%"):  # the warm-up's functions are those of scale-ups
                 configuration = self.actor.world.client("lambda").get_function_configuration(FunctionName=function)
                 found[str(configuration["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])] = str(
                     configuration["Role"]
