@@ -269,6 +269,7 @@ class ClusterStack(Stack):
         # Deleted after the state machines, which create launch templates
         self.scale_up.machine.node.add_dependency(self.launch_templates.templates)
         self.disruption.machine.node.add_dependency(self.launch_templates.templates)
+        self.sweep.machine.node.add_dependency(self.launch_templates.templates)
         self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)
         deploy_after_role_policies(self)
         # Two alarms treat missing data as breaching, so their sources exist first

@@ -1,6 +1,7 @@
 """States of the sweep that resolve every node class, try the launches of some, and detect drift.
 
 The detection writes the conditions of each class, so a class is resolved again if a verdict about its launches changed.
+If that fails, the detection works with what was resolved before; the verdict is stored, and the next one reads it.
 """
 
 from infra.machine_resources import MachineResources
@@ -31,7 +32,9 @@ def drift_states(resources: MachineResources, *, next: str) -> States:
             catch=[Catch([EVERY_ERROR], "Detect drift", kept=False)],
         ),
         "Did a verdict change?": choice_state({"$changed > 0": "Resolve node classes again"}, otherwise="Detect drift"),
-        "Resolve node classes again": _resolve(resources, assign=RESOLVED, next="Detect drift", on_error=next),
+        "Resolve node classes again": _resolve(
+            resources, assign=RESOLVED, next="Detect drift", on_error="Detect drift"
+        ),
         "Detect drift": resources.integrations.invoke(
             resources.functions["detect_drift"],
             {

@@ -52,9 +52,13 @@ core, in which it binds as many pods."""
 BETWEEN_PASSES: Final = 0.25
 """Seconds between two passes of a check: a node that calls meanwhile waits that long, and a list of pods costs more."""
 
-SECONDS_OF_CALLS: Final = 25.0
-"""No node is registered or opened, and no pod is bound, after this time: the next check continues. The rest of the
-function's timeout is for what a pass still writes with a slow API server: 200 events and the outcomes of the pools."""
+SECONDS_OF_CALLS: Final = 18.0
+"""No node is registered, and no pod is bound, after this time: the next check continues."""
+
+SECONDS_OF_OPENING: Final = 25.0
+"""No node is opened after this time. It is more than binding has: nodes with their pods open, however many others wait
+for theirs. The rest of the function's timeout is for what a pass still writes with a slow API server: 200 events and
+the outcomes of the pools."""
 
 SECONDS_OF_PASSES: Final = 15.0
 """Seconds in which a check begins another pass. A second of this function costs as much as half a state transition."""
@@ -116,11 +120,13 @@ class RegistrationCheck:
         sleep: Callable[[float], None] = time.sleep,
         *,
         time_left: TimeLeft = UNBOUNDED,
+        opening_time_left: TimeLeft | None = None,
         default_spreads: Sequence[Mapping[str, Any]] = (),
         seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._time_left = time_left
+        self._opening_time_left = opening_time_left or time_left
         self._default_spreads = default_spreads
         self._kube = kube
         self._ledger = ledger
@@ -167,6 +173,7 @@ class RegistrationCheck:
             now,
             self._bindings,
             time_left=self._time_left,
+            opening_time_left=self._opening_time_left,
             default_spreads=self._default_spreads,
             sleep=self._sleep,
         )
@@ -262,12 +269,13 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     time.sleep(float(event.get("gather", 0)))
     seconds = float(event.get("seconds", SECONDS_OF_CALLS))
-    time_left = environment.time_left(context).at_most(seconds, time.monotonic)
+    left = environment.time_left(context)
     launching = bool(event.get("launching", False))
     check = RegistrationCheck(
         environment.kube(task.cluster),
         environment.ledger(),
-        time_left=time_left,
+        time_left=left.at_most(seconds, time.monotonic),
+        opening_time_left=left.at_most(SECONDS_OF_OPENING, time.monotonic),
         default_spreads=environment.default_spreads(),
         seconds=SECONDS_OF_PASSES_WHILE_LAUNCHING if launching else SECONDS_OF_PASSES,
     )

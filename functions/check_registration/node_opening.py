@@ -82,10 +82,12 @@ class NodeOpening:
         bindings: BindingTimes,
         *,
         time_left: TimeLeft = UNBOUNDED,
+        opening_time_left: TimeLeft = UNBOUNDED,
         default_spreads: Sequence[Mapping[str, Any]] = (),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._time_left = time_left
+        self._opening_time_left = opening_time_left
         self._default_spreads = default_spreads
         self._bindings = bindings
         self._sleep = sleep
@@ -157,7 +159,7 @@ class NodeOpening:
             filling.nodes,
             lambda node: self._finish(by_claim[node.claim], node, filling, settles=awaited and unread[node.claim] > 0),
             KubeError,
-            self._time_left,
+            self._opening_time_left,
         )
         progress = {each.claim.name: each for each in results_of(answers, KubeError)}
         progress |= {each.claim: _postponed(by_claim[each.claim], each) for each in late}

@@ -2,10 +2,11 @@
 
 The launch template is created, as Karpenter does: policies may require one, with certain tags. A node that is launched
 later uses the same one; otherwise it is deleted like every unused template. CreateFleet and RunInstances are dry runs.
-Nothing is sent twice: what gets no answer is tried again with the next detection of drift.
+One invocation sends nothing twice: what gets no answer is tried again with the next detection of drift.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from aws_lambda_powertools import Logger
 from functions.launch_instances.launch_dry_runs import build_run_request
 from joiner.adapters.class_validations import ClassToValidate
 from joiner.adapters.ec2_client import Ec2
-from joiner.adapters.ec2_errors import Ec2Error, translate_errors
+from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer, translate_errors
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import TimeLeft, call_each_in_time
 from joiner.launching import Launch
@@ -33,6 +34,10 @@ logger = Logger(child=True)
 
 class NoVerdict(Exception):
     """EC2's answer shows nothing about permissions."""
+
+
+class _UnclearAnswer(Exception):
+    """EC2's answer about one launch shows nothing about permissions."""
 
 
 class ClassValidator:
@@ -67,21 +72,31 @@ class ClassValidator:
         }
 
     def _try_class(self, wanted: ClassToValidate) -> tuple[MissingPermission, ...]:
-        """Return what EC2 refuses of the first launch; nothing if it allows one of them. Raises NoVerdict."""
+        """Return what EC2 refuses of the first refused launch; nothing if it allows one. Raises NoVerdict."""
         found: list[tuple[MissingPermission, ...]] = []
+        unclear: list[str] = []
         for launch in wanted.launches:
             if self._time_left.over:
                 raise NoVerdict("no time was left")
-            found.append(self._try_launch(launch))
+            try:
+                found.append(self._try_launch(launch))
+            except _UnclearAnswer as answer:
+                unclear.append(str(answer))
+                continue
+            except (Ec2Throttled, NoAnswer) as error:
+                raise NoVerdict(str(error)) from error
+            except Exception as reason:  # the verdicts of other classes are kept
+                raise NoVerdict(f"{type(reason).__name__}: {reason}") from reason
             if not found[-1]:
                 return ()
         if not found:
-            raise NoVerdict("no launch is possible")
-        return found[0]
+            raise NoVerdict(unclear[0] if unclear else "no launch is possible")
+        whole = wanted.whole and not unclear
+        return tuple(replace(each, certain=whole or each.concerns_every_launch) for each in found[0])
 
     def _try_launch(self, launch: Launch) -> tuple[MissingPermission, ...]:
-        """Return what EC2 refuses of one launch. Raises NoVerdict for an answer that is neither a refusal nor a
-        permission: the other launches of the class are not tried then, because it is most often a throttle.
+        """Return what EC2 refuses of one launch. Raises _UnclearAnswer for an answer that is neither a refusal nor a
+        permission, Ec2Throttled, or NoAnswer.
         """
         template = launch.templates[0]
         try:
@@ -105,7 +120,10 @@ class ClassValidator:
 
 
 def _read_refusal(call: LaunchCall, error: Ec2Error) -> MissingPermission:
-    """Return the error as a refusal. Raises NoVerdict if it is none."""
-    if error.code != REFUSED:
-        raise NoVerdict(f"{call}: {error}")
+    """Return the error as a refusal. Raises the error, or _UnclearAnswer, if it is none."""
+    if isinstance(error, (Ec2Throttled, NoAnswer)):
+        raise error
+    # An existing template is read, too: that it may not be read does not keep a launch from using it
+    if error.code != REFUSED or "DescribeLaunchTemplateVersions" in error.message:
+        raise _UnclearAnswer(f"{call}: {error}")
     return MissingPermission(call, shorten_message(error.message))

@@ -45,6 +45,10 @@ TRIED_AGAIN_WITHIN: Final = 15.0
 """Seconds after which a failed group is left to the next round. EC2 may take the 40 seconds of the client's timeout for
 the second try, too, and the function has a minute."""
 
+NAMED_BY_LAUNCHES: Final = 100
+"""Maximum of instances that one invocation tags, one call each: as many as EC2 accepts at once
+(https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html)."""
+
 VALIDATED_WITHIN: Final = 20.0
 """Seconds in which calls for the validation of node classes start: a sweep waits for them, and a later one goes on."""
 
@@ -57,6 +61,7 @@ class Launcher:
         self._ledger = ledger
         self._store = store
         self._ec2 = ec2
+        self._unnamed: list[PairedInstance] = []
 
     def answer(self, task: Task, key: str, index: int, now: datetime, lease_until: int) -> dict[str, Any]:
         """Launch one group; return ``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``.
@@ -65,7 +70,9 @@ class Launcher:
         """
         if self._may_not_launch(task, lease_until):
             return {"paused": True}
-        return self._outcome(task, documents.get_launches(self._store, key, [index])[index], now)
+        answer = self._outcome(task, documents.get_launches(self._store, key, [index])[index], now)
+        self._name_instances()
+        return answer
 
     def answer_all(
         self, task: Task, key: str, indexes: Sequence[int], now: datetime, lease_until: int
@@ -77,7 +84,9 @@ class Launcher:
         if self._may_not_launch(task, lease_until):
             return {"paused": True}
         launches = documents.get_launches(self._store, key, indexes)
-        return launch_groups(lambda index: self._outcome(task, launches[index], now), indexes)
+        answer = launch_groups(lambda index: self._outcome(task, launches[index], now), indexes)
+        self._name_instances()  # after all fleets: a launch that waits for names is a node that comes later
+        return answer
 
     def _may_not_launch(self, task: Task, lease_until: int) -> bool:
         """Renew the lease; return whether Joiner is paused."""
@@ -97,7 +106,7 @@ class Launcher:
             shape = f"{each.instance_type} in {each.zone}, {each.capacity_type}"
             logger.info(f"launched {shape}", instance=each.instance_id, nodeclaim=each.claim)
         if len(launch.claims) > 1:  # the request itself names a single instance
-            self._name(outcome)
+            self._unnamed += outcome.launched
         self._remember_shortages(launch, outcome, int(now.timestamp()))
         unmet = len(outcome.unmet)
         return {
@@ -158,13 +167,14 @@ class Launcher:
             self._ec2.ensure_launch_template(template.name, template.data, template.tags)
         return self._ec2.create_fleet(json.loads(record.request))
 
-    def _name(self, outcome: LaunchOutcome) -> None:
-        """Tag each instance with its claim, several at a time. A tag that fails does no harm: the ledger has the
-        pairing.
+    def _name_instances(self) -> None:
+        """Tag the launched instances with their claims, several at a time. A tag that fails does no harm: the ledger
+        has the pairing.
 
-        EC2 may not know a new instance yet; the next sweep tags instances that lack their name (survey_instances). It
-        also tags the others if EC2 throttles: the launches that follow need the requests more.
+        EC2 may not know a new instance yet; the next sweeps tag instances that lack their name (survey_instances). They
+        also tag the others if there are many or EC2 throttles: the launches that follow need the requests more.
         """
+        named, self._unnamed = self._unnamed[:NAMED_BY_LAUNCHES], []
         throttled = Event()
 
         def tag(each: PairedInstance) -> None:
@@ -176,7 +186,7 @@ class Launcher:
                 throttled.set()
                 raise
 
-        for each, refusal in call_each(outcome.launched, tag, Ec2Error):
+        for each, refusal in call_each(named, tag, Ec2Error):
             if refusal is not None:
                 logger.warning(
                     "an instance could not be tagged",
@@ -230,7 +240,10 @@ def _failures(answers: Iterable[Mapping[str, Any] | Exception]) -> list[Exceptio
 
 
 def _validate(key: str, context: Any) -> dict[str, Any]:
-    """Try the launches of the classes of a document."""
+    """Try the launches of the classes of a document, unless Joiner may launch nothing: launch templates are created."""
+    if environment.pause(launching=True).on():
+        logger.warning("Joiner is paused: no launches are tried")
+        return {"validated": 0, "refused": 0, "changed": 0}
     client = environment.single_try_client("ec2")
     limited = environment.time_left(context).at_most(VALIDATED_WITHIN, time.monotonic)
     validator = ClassValidator(environment.ledger(), client, limited)

@@ -13,7 +13,6 @@ from botocore.exceptions import BotoCoreError, ClientError
 from joiner.launching import Launch
 from joiner.names import SPOT
 
-ALLOWED: Final = "DryRunOperation"
 FROM_TEMPLATE: Final = (
     "BlockDeviceMappings",
     "CapacityReservationSpecification",

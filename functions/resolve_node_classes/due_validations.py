@@ -10,6 +10,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents
 from joiner.adapters.class_validations import ClassToValidate
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.lifecycle.class_verdicts import ClassVerdict
@@ -38,12 +39,19 @@ class KnownClass:
 
 
 def put_due_validations(
-    store: Store, task: Task, classes: Sequence[KnownClass], verdicts: Mapping[str, ClassVerdict], now: int
+    store: Store,
+    task: Task,
+    classes: Sequence[KnownClass],
+    verdicts: Mapping[str, ClassVerdict],
+    now: int,
+    *,
+    time_left: TimeLeft = UNBOUNDED,
 ) -> str:
     """Store the launches to try of each ready class without a verdict of its present form; return the key, empty if
     there are none.
 
-    `now` is in epoch seconds. Without a catalogue there are no launches yet.
+    `now` is in epoch seconds. Without a catalogue there are no launches yet. A class for which no time is left
+    stays due.
     """
     due = []
     for known in classes:
@@ -62,10 +70,18 @@ def put_due_validations(
         return ""
     wanted = []
     for known, digest, held in due:
+        if time_left.over:
+            logger.warning("no time was left to try the launches of all classes", nodeclass=known.resolved.key)
+            break
         complete = complete_class(known.declared, known.resolved.launch_template)
-        launches = build_validation_launches(
-            complete, known.resolved, known.pools, catalogue, task.cluster, execution=task.execution.name
-        )
-        if launches:
-            wanted.append(ClassToValidate(known.resolved.key, digest, launches, held))
+        try:
+            found = build_validation_launches(
+                complete, known.resolved, known.pools, catalogue, task.cluster, execution=task.execution.name
+            )
+        except Exception as reason:  # a class whose launches cannot be built must not keep others from an answer
+            why = f"{type(reason).__name__}: {reason}"
+            logger.error("the launches of a class could not be built", nodeclass=known.resolved.key, reason=why)
+            continue
+        if found.launches:
+            wanted.append(ClassToValidate(known.resolved.key, digest, found.launches, held, found.whole))
     return documents.put_validations(store, task, wanted) if wanted else ""

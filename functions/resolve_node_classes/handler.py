@@ -112,7 +112,7 @@ class NodeClassResolver:
         if every:
             self._note_addresses(resolved[: len(wanted)])
             if self._validates:
-                due = put_due_validations(self._store, task, known, verdicts, at)
+                due = put_due_validations(self._store, task, known, verdicts, at, time_left=self._time_left)
         return {"classes": key, "ready": ready, "refused": len(resolved) - ready, "validation": due}
 
     def _note_addresses(self, resolved: Sequence[ResolvedNodeClass]) -> None:

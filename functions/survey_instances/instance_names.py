@@ -17,7 +17,7 @@ from joiner.names import CLUSTER_NAME_TAG, NAME_TAG, NODECLAIM, NODEPOOL
 
 logger = Logger(child=True)
 
-NAMED_AT_ONCE: Final = 50
+NAMED_AT_ONCE: Final = 100
 """Maximum of instances that one sweep tags, one call each; the next sweep tags the others."""
 
 OURS: Final = (CLUSTER_NAME_TAG, NODEPOOL)

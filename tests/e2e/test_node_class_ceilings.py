@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from joiner.item_keys import BACKOFF, OF_VALIDATIONS, item_key
+from joiner.names import INSTANCE_TYPE
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, until
 from tests.e2e.stack_actions import Actor
@@ -97,7 +98,8 @@ def test_a_class_whose_launches_a_policy_denies_is_not_ready_until_the_policy_is
     document = json.dumps({"Version": "2012-10-17", "Statement": [denied]})
     iam.put_role_policy(RoleName=role, PolicyName="guardrail", PolicyDocument=document)
     try:
-        empty.create(bounded(tags={"team": "web"}), node_class("other"), node_pool("bounded"))
+        one_type = node_pool("bounded", {INSTANCE_TYPE: ["m5.large"]})
+        empty.create(bounded(tags={"team": "web"}), node_class("other"), one_type)
         assert empty.sweep() == "SUCCEEDED"
         refusal = refused(empty, "ValidationSucceeded")
         other = empty.world.kube.get("/apis/karpenter.k8s.aws/v1/ec2nodeclasses/other")

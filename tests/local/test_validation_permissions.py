@@ -48,7 +48,7 @@ def launches(aws: RunningAws, capacity_type: str = names.ON_DEMAND) -> tuple[Lau
     allowed = Requirements.of([Requirement(names.CAPACITY_TYPE, ValueSet.of(capacity_type))])
     pool = NodePool("default", node_class.ref, requirements=allowed)
     catalogue = Catalogue.of([InstanceType("m5.large", labels, size, size, offerings)])
-    return build_validation_launches(node_class, resolved, [pool], catalogue, CLUSTER, execution="sweep-1")
+    return build_validation_launches(node_class, resolved, [pool], catalogue, CLUSTER, execution="sweep-1").launches
 
 
 def counts(ec2: Any) -> tuple[int, int]:

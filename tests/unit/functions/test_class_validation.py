@@ -1,7 +1,7 @@
 """The launches of a class are tried with the detection of drift; what EC2 refuses holds the class back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -190,9 +190,34 @@ def test_only_the_detection_of_drift_asks_for_dry_runs(cluster: SimulatedCluster
     assert answer(cluster, FakeAccount())[0]["validation"] == ""
 
 
+def test_refusals_of_some_instance_types_are_reported_and_hold_no_class_back(cluster: SimulatedCluster) -> None:
+    """A policy may allow only types that were not tried."""
+    summary, _ = answer(cluster, FakeAccount(), every=True)
+    (default,) = (
+        each for each in documents.get_validations(cluster.store, summary["validation"]) if each.key == DEFAULT
+    )
+    assert default.whole
+    some = replace(default, launches=default.launches[:2], whole=False)
+    counts = ClassValidator(cluster.ledger, DryRunEc2({"RunInstances": unauthorized}), UNBOUNDED).answer([some], NOON)
+    _, classes = answer(cluster, FakeAccount(), now=NOON + timedelta(seconds=1))
+    (problem,) = (each for each in classes[DEFAULT].problems if each.condition == "ValidationSucceeded")
+
+    assert counts == {"validated": 1, "refused": 1, "changed": 1}
+    assert classes[DEFAULT].ready
+    assert (problem.reason, problem.severity) == ("SomeLaunchesRefused", "warning")
+    assert "the role of launch_instances may not ec2:RunInstances" in problem.message
+
+
+def test_an_unclear_answer_about_one_launch_leaves_it_to_the_others(cluster: SimulatedCluster) -> None:
+    def only_xlarge(operation: str, asked: Mapping[str, Any]) -> Exception | None:
+        return None if asked["InstanceType"] == "m5.xlarge" else refused(operation, "Unsupported", "not in this zone")
+
+    assert validate(cluster, DryRunEc2({"RunInstances": only_xlarge})) == {"validated": 1, "refused": 0, "changed": 0}
+
+
 def test_the_settings_switch_dry_runs_off_and_their_verdicts_too(cluster: SimulatedCluster) -> None:
     validate(cluster, DryRunEc2({"RunInstances": unauthorized}))
-    summary, classes = answer(cluster, FakeAccount(), every=True, now=NOON + timedelta(hours=1), validates=False)
+    summary, classes = answer(cluster, FakeAccount(), every=True, now=NOON + timedelta(minutes=10), validates=False)
 
     assert summary["validation"] == ""
     assert classes[DEFAULT].ready

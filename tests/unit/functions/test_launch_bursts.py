@@ -193,3 +193,18 @@ def test_groups_of_one_invocation_are_launched_once_and_found_by_the_next_try(cl
     assert again == first
     assert Counter(cluster.ec2.asked)["CreateFleet"] == len(launches) == 2
     assert len(cluster.ec2.instances) == 100
+
+
+def test_no_fleet_waits_for_the_names_of_instances(cluster: SimulatedCluster) -> None:
+    lease = cluster._take_lease("up-1")
+    assert lease is not None
+    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
+    launches = planned_launches(250)
+    key = documents.put_launches(cluster.store, task, launches)
+    launcher = launch_instances.Launcher(cluster.ledger, cluster.store, Ec2(cluster.ec2), cluster.pause)
+    launcher.answer_all(task, key, range(len(launches)), NOON, 2**33)
+    last = max(number for number, call in enumerate(cluster.ec2.asked) if call == "CreateFleet")
+
+    assert len(launches) == 5
+    assert set(cluster.ec2.asked[last + 1 :]) == {"CreateTags"}
+    assert cluster.ec2.asked.count("CreateTags") == launch_instances.NAMED_BY_LAUNCHES

@@ -33,7 +33,7 @@ CATALOGUE = Catalogue.of(
 
 
 def launches(*pools: NodePool, resolved: ResolvedNodeClass = CLASS, of: NodeClass = NODE_CLASS) -> Sequence[Launch]:
-    return build_validation_launches(of, resolved, pools, CATALOGUE, CLUSTER, execution="sweep-1")
+    return build_validation_launches(of, resolved, pools, CATALOGUE, CLUSTER, execution="sweep-1").launches
 
 
 def offers(found: Sequence[Launch]) -> list[str]:
@@ -46,16 +46,23 @@ def requiring(pool: NodePool, key: str, *values: str) -> NodePool:
     return replace(pool, requirements=Requirements.of([Requirement(key, ValueSet.of(*values))]))
 
 
-def test_the_cheapest_comes_first_and_the_next_ones_have_other_families_and_zones() -> None:
-    assert offers(launches(POOL)) == [
-        "c5.large in us-east-1a",
-        "m5.large in us-east-1b",
-        "r5.large in us-east-1a",
-        "m5.xlarge in us-east-1b",
-        "c5.large in us-east-1b",
-        "r5.large in us-east-1b",
-    ]
-    assert len(launches(POOL)) == MOST_LAUNCHES
+def test_the_cheapest_comes_first_and_the_next_ones_have_other_capacity_types_families_and_zones() -> None:
+    found = launches(POOL)
+
+    assert offers(found)[0] == "c5.large in us-east-1a"
+    assert [each.capacity_type for each in found[:2]] == ["spot", "on-demand"]
+    assert {each.partition(".")[0] for each in offers(found[:3])} == {"c5", "m5", "r5"}
+    assert len(set(zip(offers(found), (each.capacity_type for each in found), strict=True))) == MOST_LAUNCHES
+
+
+def test_the_launches_of_a_class_with_few_are_the_whole() -> None:
+    def whole(pool: NodePool) -> bool:
+        found = build_validation_launches(NODE_CLASS, CLASS, [pool], CATALOGUE, CLUSTER, execution="sweep-1")
+        return found.whole
+
+    assert whole(requiring(POOL, names.INSTANCE_TYPE, "m5.large", "c5.large", "r5.large"))
+    assert not whole(POOL)
+    assert not whole(requiring(POOL, names.CAPACITY_TYPE, "on-demand", "spot", "reserved"))
 
 
 def test_a_launch_has_the_tags_the_template_and_the_subnet_of_a_real_one() -> None:
@@ -80,11 +87,10 @@ def test_each_pool_of_the_class_is_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("allowed", "tried"), [(("on-demand", "spot"), {"on-demand"}), (("spot",), {"spot"}), (("reserved",), set())]
+    ("allowed", "tried"),
+    [(("on-demand", "spot"), {"on-demand", "spot"}), (("spot",), {"spot"}), (("reserved",), set())],
 )
-def test_spot_is_tried_only_if_the_pool_has_nothing_else_and_reservations_never(
-    allowed: Sequence[str], tried: set[str]
-) -> None:
+def test_every_capacity_type_of_the_pool_is_tried_but_reservations(allowed: Sequence[str], tried: set[str]) -> None:
     assert {each.capacity_type for each in launches(requiring(POOL, names.CAPACITY_TYPE, *allowed))} == tried
 
 

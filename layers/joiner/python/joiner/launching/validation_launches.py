@@ -6,6 +6,7 @@ launches differ in pool, instance family and zone as far as the class allows. La
 not tried: the reservation decides their type and zone.
 """
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,10 +22,21 @@ from joiner.launching.launch_offering import LaunchOffering
 from joiner.pools import NodeClaimTemplate, NodeClass, NodePool, ResolvedNodeClass, build_node_claim
 from joiner.pools.drift_hashes import build_hash_annotations
 
-MOST_LAUNCHES: Final = 6
+MOST_LAUNCHES: Final = 12
 """More are tried only while all before are refused."""
+MOST_POOLS: Final = 12
+MOST_OF_A_POOL: Final = 60
+"""Offers of one pool among which the launches are chosen: the cheapest of each family, zone and capacity type."""
 SUFFIX: Final = "validation"
 """Of the name that the instances of these launches would have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationLaunches:
+    """Launches of one node each, the likeliest first; ``whole`` if the class has no other ones."""
+
+    launches: tuple[Launch, ...]
+    whole: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +58,23 @@ def build_validation_launches(
     cluster: ClusterDescription,
     *,
     execution: str,
-) -> tuple[Launch, ...]:
-    """Return launches of one node each, the likeliest first; none if no instance type is possible.
+) -> ValidationLaunches:
+    """Return the launches to try; none if no instance type is possible.
 
     ``node_class`` has the fields that its launch template decides. ``pools`` are those that name the class; without
     any, the class is tried as if a pool of its own name allowed every instance type.
     """
     named = sorted(pools, key=lambda pool: pool.key) or [_pool_of(node_class)]
-    possible = [each for pool in named for each in _candidates(pool, node_class, resolved, catalogue)]
+    possible, whole = [], len(named) <= MOST_POOLS
+    for pool in named[:MOST_POOLS]:
+        of_pool = list(_candidates(pool, node_class, resolved, catalogue))
+        kept = _cheapest(of_pool) if len(of_pool) > MOST_LAUNCHES else of_pool
+        possible += kept
+        whole = whole and len(kept) == len(of_pool)
+    chosen = list(_select_different(possible))
+    whole = whole and len(chosen) == len(possible)
     found: list[Launch] = []
-    for number, each in enumerate(_select_different(possible)):
+    for number, each in enumerate(chosen):
         labels = {} if _allows_default_tenancy(each.pool) else {names.TENANCY: names.DEDICATED_TENANCY}
         template = NodeClaimTemplate(
             requirements=each.pool.requirements,
@@ -66,7 +85,7 @@ def build_validation_launches(
         wanted = ClaimToLaunch(claim, each.pool, node_class, resolved, each.capacity_type, (each.offer,))
         launches, _ = group_launches([wanted], catalogue, cluster, execution=execution, attempt=number)
         found += launches
-    return tuple(found)
+    return ValidationLaunches(tuple(found), whole)
 
 
 def _pool_of(node_class: NodeClass) -> NodePool:
@@ -78,10 +97,9 @@ def _pool_of(node_class: NodeClass) -> NodePool:
 def _candidates(
     pool: NodePool, node_class: NodeClass, resolved: ResolvedNodeClass, catalogue: Catalogue
 ) -> Iterator[_Candidate]:
-    """Yield what a plan could launch for the pool: on demand, or spot if the pool has nothing else."""
-    capacity_type = next(
-        (each for each in (names.ON_DEMAND, names.SPOT) if _allows(pool, names.CAPACITY_TYPE, each)), ""
-    )
+    """Yield what a plan could launch for the pool. A policy may allow spot only, or on-demand only."""
+    bought = {each for each in (names.ON_DEMAND, names.SPOT) if _allows(pool, names.CAPACITY_TYPE, each)}
+    zones = {zone for zone in resolved.zones if _allows(pool, names.ZONE, zone)}
     strategy = resolved.placement_group.strategy if resolved.placement_group else ""
     for name in sorted(catalogue.types):
         known = catalogue.types[name]
@@ -92,9 +110,19 @@ def _candidates(
         if find_incompatibility(known, node_class, strategy):
             continue
         for sold in known.offerings:
-            usable = sold.available and sold.capacity_type == capacity_type and sold.zone in resolved.zones
-            if usable and _allows(pool, names.ZONE, sold.zone):
-                yield _Candidate(pool, capacity_type, LaunchOffering(sold.price_per_hour, name, sold.zone))
+            if sold.available and sold.capacity_type in bought and sold.zone in zones:
+                offer = LaunchOffering(sold.price_per_hour, name, sold.zone)
+                yield _Candidate(pool, sold.capacity_type, offer)
+
+
+def _cheapest(candidates: Iterable[_Candidate]) -> list[_Candidate]:
+    """Return the cheapest candidate of each family, zone and capacity type, and of these the cheapest."""
+    best: dict[tuple[str, str, str], _Candidate] = {}
+    for each in candidates:
+        key = (each.family, each.offer.zone, each.capacity_type)
+        if key not in best or each.offer < best[key].offer:
+            best[key] = each
+    return heapq.nsmallest(MOST_OF_A_POOL, best.values(), key=lambda each: (each.offer, each.capacity_type))
 
 
 def _select_different(candidates: Sequence[_Candidate]) -> Iterator[_Candidate]:
@@ -106,6 +134,7 @@ def _select_different(candidates: Sequence[_Candidate]) -> Iterator[_Candidate]:
             left,
             key=lambda each: (
                 used["pool", each.pool.key],
+                used["capacity type", each.capacity_type],
                 used["type", each.offer.instance_type],
                 used["family", each.family],
                 used["zone", each.offer.zone],
@@ -116,6 +145,7 @@ def _select_different(candidates: Sequence[_Candidate]) -> Iterator[_Candidate]:
         used.update(
             [
                 ("pool", chosen.pool.key),
+                ("capacity type", chosen.capacity_type),
                 ("type", chosen.offer.instance_type),
                 ("family", chosen.family),
                 ("zone", chosen.offer.zone),

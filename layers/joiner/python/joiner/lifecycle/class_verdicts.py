@@ -31,6 +31,8 @@ ENCODED: Final = re.compile(r"\s*Encoded authorization failure message:.*", re.D
 DENIAL: Final = re.compile(
     r"is not authorized to perform: (?P<action>[\w:-]+)(?: on resource: (?P<resource>\S+))?\s*(?P<reason>.*)", re.DOTALL
 )
+OF_SOME_LAUNCHES: Final = re.compile(r":(instance|subnet|network-interface)/")
+"""Resources of which a policy may forbid some by instance type, capacity type or zone."""
 REMEDIES: Final[Mapping[str, str]] = {
     "service control policy": "have that service control policy of the organisation changed",
     "resource control policy": "have that resource control policy of the organisation changed",
@@ -48,10 +50,15 @@ OTHER_REMEDY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class MissingPermission:
-    """A call that the role of launch_instances may not make; ``message`` is EC2's, without its encoded part."""
+    """A call that the role of launch_instances may not make; ``message`` is EC2's, without its encoded part.
+
+    It is ``certain`` if no launch of the class can be allowed. Policies may allow only some instance types, and a class
+    has more of them than are tried.
+    """
 
     call: LaunchCall
     message: str
+    certain: bool = True
 
     @property
     def reason(self) -> str:
@@ -61,6 +68,21 @@ class MissingPermission:
         'CreateFleetAuthCheckFailed'
         """
         return f"{self.call}AuthCheckFailed"
+
+    @property
+    def concerns_every_launch(self) -> bool:
+        """Return whether EC2 would refuse all launches of the class for the same reason, whatever their instance type
+        and zone: the launch template, the role's own policies, and all that the class decides.
+
+        >>> denied = "is not authorized to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:"
+        >>> kinds = ("instance/*", "volume/*")
+        >>> [MissingPermission("RunInstances", denied + each).concerns_every_launch for each in kinds]
+        [False, True]
+        """
+        if self.call == "CreateLaunchTemplate" or "no identity-based policy allows" in self.message:
+            return True
+        found = DENIAL.search(self.message)
+        return found is not None and bool(found["resource"]) and not OF_SOME_LAUNCHES.search(found["resource"])
 
     @property
     def explanation(self) -> str:
@@ -102,18 +124,18 @@ class ClassVerdict:
         return digest != self.digest or now - self.at >= (REFUSED_SECONDS if self.refusals else ALLOWED_SECONDS)
 
     def holds(self, digest: str, now: int) -> bool:
-        """Return whether it keeps the class, which has this digest now, from being ready."""
+        """Return whether its refusals, if any, are those of the class, which has this digest now."""
         return bool(self.refusals) and digest == self.digest and now - self.at < HELD_SECONDS
 
 
 def refusals_to_json(refusals: Iterable[MissingPermission]) -> list[list[str]]:
     """Return the JSON form of refusals."""
-    return [[each.call, each.message] for each in refusals]
+    return [[each.call, each.message, "" if each.certain else "uncertain"] for each in refusals]
 
 
 def refusals_from_json(raw: Iterable[Sequence[Any]]) -> tuple[MissingPermission, ...]:
     """Read the JSON form of refusals, as `refusals_to_json` returns it."""
-    return tuple(MissingPermission(call, str(message)) for call, message in raw)
+    return tuple(MissingPermission(call, str(message), certain=not uncertain) for call, message, uncertain in raw)
 
 
 def shorten_message(message: str) -> str:

@@ -10,6 +10,10 @@ from joiner.pools import NodeClass, NodeClassProblem, NodePool, ResolvedNodeClas
 from joiner.pools.drift_hashes import hash_class
 
 CONDITION: Final = "ValidationSucceeded"
+SOME_REFUSED: Final = "SomeLaunchesRefused"
+UNCERTAIN: Final = (
+    "all launches that were tried are refused, other instance types or zones may be allowed, so the class stays ready"
+)
 
 
 def digest_class(node_class: NodeClass, resolved: ResolvedNodeClass, pools: Iterable[NodePool]) -> str:
@@ -36,7 +40,8 @@ def hold_refused_class(
     verdicts: Mapping[str, ClassVerdict],
     now: int,
 ) -> ResolvedNodeClass:
-    """Return the class, not ready if EC2 refused its launches when they were last tried (`verdicts`, by class).
+    """Return the class with the refusals of its launches when they were last tried (`verdicts`, by class): not ready if
+    one is certain.
 
     `now` is in epoch seconds.
     """
@@ -44,5 +49,8 @@ def hold_refused_class(
     if verdict is None or not verdict.refusals or not verdict.holds(digest_class(node_class, resolved, pools), now):
         return resolved
     return resolved.with_problems(
-        NodeClassProblem(CONDITION, each.reason, each.explanation) for each in verdict.refusals
+        NodeClassProblem(CONDITION, each.reason, each.explanation)
+        if each.certain
+        else NodeClassProblem(CONDITION, SOME_REFUSED, f"{UNCERTAIN}: {each.explanation}", "warning")
+        for each in verdict.refusals
     )

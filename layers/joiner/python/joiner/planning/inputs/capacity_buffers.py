@@ -29,8 +29,8 @@ BUFFER_POD_PREFIX: Final = "capacity-buffer:"
 """No pod of the API server has such a name, because a colon is not allowed in it."""
 SCALABLE: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets", "ReplicaSet": "replicasets"}
 MOST_BUFFER_PODS: Final = 10_000
-NOT_REQUESTED: Final = "it limits nothing, because the pods of the buffer do not request this resource"
 """Maximum of virtual pods of one buffer."""
+NOT_REQUESTED: Final = "it limits nothing, because the pods of the buffer do not request this resource"
 
 NOT_OF_CAPACITY: Final = ("volumes", "nodeName", "schedulingGates")
 """Fields of a template that virtual pods do not have. A gate delays the pods that come, not their capacity."""
@@ -215,10 +215,11 @@ def _size_notes(key: str, number: int) -> list[InvalidManifest]:
 
 def _field_notes(key: str, spec: Manifest, pod: Manifest) -> list[InvalidManifest]:
     """Return a note for each field that changes nothing."""
-    asked = PodConstraints.from_kube(pod).requests
+    limits: Manifest = spec.get("limits") or {}
+    asked = PodConstraints.from_kube(pod).requests if limits else Resources({})
     notes = [
         InvalidManifest(key, f"spec.limits.{name}", amount, NOT_REQUESTED, "warning")
-        for name, amount in (spec.get("limits") or {}).items()
+        for name, amount in limits.items()
         if not asked.get(name)
     ]
     if spec.get("percentage") is not None and not spec.get("scalableRef"):
