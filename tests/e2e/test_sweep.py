@@ -237,8 +237,7 @@ def trouble(made: Aftermath) -> None:
 def orphan_instance(made: Aftermath) -> str:
     """Launch an instance with Joiner's tags and without a claim."""
     ec2 = made.actor.world.client("ec2")
-    like = next(each for each in instances(ec2, alive=True) if each["InstanceId"] == made.instance("deleted"))
-    return launch_without_claim(ec2, like)
+    return launch_without_claim(ec2, instances(ec2, alive=True)[0])
 
 
 def orphan_claim(made: Aftermath) -> None:

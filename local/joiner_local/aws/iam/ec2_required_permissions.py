@@ -100,9 +100,8 @@ def _run_instances(params: Mapping[str, Any]) -> Iterator[RequiredPermission]:
         **(_data(template, specification) if template else {}),
         **{key: value for key, value in params.items() if key != "TagSpecifications"},
     }
-    tags = {
-        kind: {**_tags_of(data, kind), **_tags_of(params, kind)} for kind in ("instance", "volume", "network-interface")
-    }
+    kinds = ("instance", "volume", "network-interface", "spot-instances-request")
+    tags = {kind: {**_tags_of(data, kind), **_tags_of(params, kind)} for kind in kinds}
     spot = bool(data.get("InstanceMarketOptions"))
     yield from launch_permissions(data, template.id if template else None, tags, spot=spot)
 
