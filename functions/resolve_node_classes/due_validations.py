@@ -5,6 +5,7 @@ Only the detection of drift asks for this: no pod waits for it. The modules that
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger
 
@@ -16,6 +17,10 @@ from joiner.adapters.store import Store
 from joiner.lifecycle.class_verdicts import ClassVerdict
 from joiner.lifecycle.refused_classes import digest_class, hold_refused_class
 from joiner.pools import NodeClass, NodePool, ResolvedNodeClass, complete_class
+
+if TYPE_CHECKING:
+    from joiner.catalogue import Catalogue
+    from joiner.launching.validation_launches import ValidationLaunches
 
 logger = Logger(child=True)
 
@@ -61,8 +66,6 @@ def put_due_validations(
             due.append((known, digest, held))
     if not due:
         return ""
-    from joiner.launching.validation_launches import build_validation_launches
-
     try:
         catalogue = documents.get_catalogue(store)
     except documents.NoCatalogue as reason:
@@ -73,15 +76,23 @@ def put_due_validations(
         if time_left.over:
             logger.warning("no time was left to try the launches of all classes", nodeclass=known.resolved.key)
             break
-        complete = complete_class(known.declared, known.resolved.launch_template)
-        try:
-            found = build_validation_launches(
-                complete, known.resolved, known.pools, catalogue, task.cluster, execution=task.execution.name
-            )
-        except Exception as reason:  # a class whose launches cannot be built must not keep others from an answer
-            why = f"{type(reason).__name__}: {reason}"
-            logger.error("the launches of a class could not be built", nodeclass=known.resolved.key, reason=why)
-            continue
-        if found.launches:
+        found = _build(known, catalogue, task)
+        if found and found.launches:
             wanted.append(ClassToValidate(known.resolved.key, digest, found.launches, held, found.whole))
     return documents.put_validations(store, task, wanted) if wanted else ""
+
+
+def _build(known: KnownClass, catalogue: "Catalogue", task: Task) -> "ValidationLaunches | None":
+    """Return the launches of one class; None if they cannot be built, which must not keep other classes from an
+    answer."""
+    from joiner.launching.validation_launches import build_validation_launches
+
+    complete = complete_class(known.declared, known.resolved.launch_template)
+    try:
+        return build_validation_launches(
+            complete, known.resolved, known.pools, catalogue, task.cluster, execution=task.execution.name
+        )
+    except Exception as reason:
+        why = f"{type(reason).__name__}: {reason}"
+        logger.error("the launches of a class could not be built", nodeclass=known.resolved.key, reason=why)
+        return None
