@@ -23,9 +23,7 @@ from joiner_local.aws.aws_lambda.sandboxes import (
 )
 
 CORES = max(2, os.cpu_count() or 2)
-PATIENCE = (
-    0.3  # seconds that an invocation waits for a warm sandbox before another one is started, for each above CORES
-)
+PATIENCE = 0.3  # seconds that an invocation waits for a warm sandbox, for each sandbox from the last core on
 MOST_SANDBOXES = 50  # of one function
 WAITING = 1.0  # seconds until an invocation looks whether it may start a sandbox, if no event tells it before
 REAPING = 15.0  # seconds between searches for unused sandboxes

@@ -29,24 +29,21 @@ def get_tags(resource: Any) -> list[dict[str, str]]:
 
 
 def get_instance(backend: Any, instance_id: str) -> Any:
-    known: dict[str, Any] = backend.__dict__.setdefault("_joiner_instances", {})
-    if instance_id not in known:
-        for reservation in reversed(list(backend.reservations.values())):
-            known.update({instance.id: instance for instance in reservation.instances})
-            if instance_id in known:
-                break
-        else:
-            raise InvalidInstanceIdError(instance_id)
-    return known[instance_id]
+    for reservation in _reservations_of(backend, [instance_id]):
+        return next(instance for instance in reservation.instances if instance.id == instance_id)
+    raise InvalidInstanceIdError(instance_id)
 
 
 def _reservations_of(backend: Any, ids: Iterable[str]) -> list[Any]:
     """Return the reservations with these instances, in the order of their launch; unknown ids have none."""
     known: dict[str, str] = backend.__dict__.setdefault("_joiner_reservations", {})
     wanted = set(ids)
-    if not wanted <= known.keys():
-        for reservation in list(backend.reservations.values()):
-            known.update({instance.id: reservation.id for instance in reservation.instances})
+    missing = wanted - known.keys()
+    for reservation in reversed(list(backend.reservations.values())):  # those asked for the first time are new
+        if not missing:
+            break
+        known.update({instance.id: reservation.id for instance in reservation.instances})
+        missing -= known.keys()
     found = {known[each] for each in wanted if each in known}
     if len(found) < 2:
         return [backend.reservations[each] for each in found]

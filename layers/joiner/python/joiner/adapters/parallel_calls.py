@@ -69,19 +69,10 @@ def call_each(
 def call_all(
     items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS
 ) -> list[Result]:
-    """Call `call` for each item, several at a time. All are tried, then the first `failure` is raised, if any.
-
-    The results are in no particular order.
+    """Call `call` for each item, several at a time; return the results in order. All are tried, then the first
+    `failure` is raised, if any.
     """
-    results: list[Result] = []
-
-    def keep(item: Item) -> None:
-        results.append(call(item))
-
-    for _, answer in call_each(items, keep, failure, workers=workers):
-        if answer is not None:
-            raise answer
-    return results
+    return results_of(call_each(items, call, failure, workers=workers), failure)
 
 
 def call_each_in_time(
