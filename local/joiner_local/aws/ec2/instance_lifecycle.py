@@ -10,6 +10,7 @@ Knob: `POST /_local/instances {"pendingSeconds": 1, "stoppingSeconds": 1, "shown
 
 import logging
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -98,11 +99,21 @@ def terminate(instance: Any, reason: EndReason) -> None:
     AGENDA.after(PACE.stopping, lambda: _terminated(instance, reason))
 
 
+def _unseen(instance: Any) -> Any:
+    """Return a stand-in of the instance whose state and reason moto may change: interfaces, volumes and associations
+    are the instance's own.
+
+    moto changes the state first and the reason later, each to its own values; a description in between would show them.
+    """
+    stand_in = copy(instance)
+    stand_in._state = copy(instance._state)
+    return stand_in
+
+
 def _terminated(instance: Any, reason: EndReason) -> None:
-    instance.terminate()  # moto deletes interfaces and volumes
-    instance.state_reason = StateReason(reason.message, reason.code)
-    if reason is not USER:
-        instance._reason = f"{reason.code.partition('.')[2]} ({utcnow():%Y-%m-%d %H:%M:%S} GMT)"
+    _unseen(instance).terminate()  # moto deletes interfaces and volumes
+    what = "User initiated" if reason is USER else reason.code.partition(".")[2]
+    instance._reason = f"{what} ({utcnow():%Y-%m-%d %H:%M:%S} GMT)"
     _enter(instance, "terminated")
     AGENDA.after(PACE.shown, lambda: _forget(instance))
 
@@ -120,15 +131,19 @@ def _forget(instance: Any) -> None:
 def _stop(instance: Any) -> None:
     def stopped() -> None:
         if instance.state == "stopping":
-            instance.stop()
+            _unseen(instance).stop()
             _enter(instance, "stopped")
 
+    instance.state_reason = StateReason(USER.message, USER.code)
+    instance._reason = f"User initiated ({utcnow():%Y-%m-%d %H:%M:%S} GMT)"
     _enter(instance, "stopping")
     AGENDA.after(PACE.stopping, stopped)
 
 
 def _start(instance: Any) -> None:
-    instance.start()
+    _unseen(instance).start()
+    instance.state_reason = StateReason()
+    instance._reason = ""
     booted([instance])
 
 
