@@ -88,6 +88,20 @@ def test_the_smaller_of_two_required_types_limits_the_pods_of_a_node_although_th
     assert families(bound) == [{"s", "b"}, {"s", "b"}]
 
 
+def test_a_launch_names_no_more_types_than_it_may_and_those_that_min_values_requires_are_among_them() -> None:
+    alike = {f"s{at}.large": of_family("s", instance_type(f"s{at}.large", 2, 4, 0.08)) for at in range(70)}
+    dearer = {f"{at}.large": of_family(at, instance_type(f"{at}.large", 2, 4, 0.3)) for at in "bc"}
+
+    one_zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [ZONES[0]]}
+
+    pool = node_pool(requirements=[at_least(3), one_zone])
+    (node,) = checked(cluster([pod("web-0")], pool), catalogue={**alike, **dearer}).nodes
+
+    types = list(dict.fromkeys(one.instance_type for one in node.alternatives))
+    assert len(types) == 60 and types[0] == node.instance_type
+    assert {"b.large", "c.large"} <= set(types)
+
+
 def test_a_pod_that_leaves_too_little_choice_stays_pending_unless_effort_is_enough() -> None:
     lists = cluster([pod("huge", cpu="7")], node_pool(requirements=[at_least(2)]))
 

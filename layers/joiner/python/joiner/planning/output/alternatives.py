@@ -22,6 +22,8 @@ from joiner.planning.state.plan_state import PlanState
 PRICE_TOLERANCE: Final = 0.10
 """The maximum share by which the alternatives of a node may be more expensive than its own offer."""
 MOST_ALTERNATIVES: Final = 60
+MOST_TYPES: Final = 60
+"""The maximum number of instance types of a launch, as Karpenter's."""
 MOST_PRICE_LISTS: Final = 8
 """The maximum number of price lists of one offer set. The labels that matter change little from plan to plan."""
 
@@ -100,7 +102,7 @@ class OfferAlternatives:
                     one.index,
                 )
             )
-            found.extend(_more_choice(found, others, least))
+            found = _limit_types([*found, *_more_choice(found, others, least)], least)
         return found
 
     def _allowance(self, choice: OfferChoice) -> tuple[float, ...]:
@@ -243,3 +245,18 @@ def _more_choice(found: Sequence[NodeOffer], holding: Sequence[NodeOffer], least
         if any(one.label(key) not in {other.label(key) for other in (*found, *more)} for key in short):
             more.append(one)
     return more
+
+
+def _limit_types(found: Sequence[NodeOffer], least: Mapping[str, int]) -> list[NodeOffer]:
+    """Return the offers of at most as many types as a launch may have, in their order: those that minValues requires,
+    and the first others."""
+    values: dict[str, set[str]] = {key: set() for key in least}
+    required = [found[0].model.name]  # the node's own offer is the first
+    for one in found:
+        new = {key: value for key in least if (value := one.label(key)) is not None and value not in values[key]}
+        if any(len(values[key]) < least[key] for key in new):
+            required.append(one.model.name)
+            for key, value in new.items():
+                values[key].add(value)
+    kept = set([*dict.fromkeys((*required, *(one.model.name for one in found)))][:MOST_TYPES])
+    return [one for one in found if one.model.name in kept]
