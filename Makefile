@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup locks up down demo test crash-test chaos-test full-plan-test mix-test mutation-test law-test
+.PHONY: help setup locks up down demo test test-all crash-test chaos-test full-plan-test mix-test mutation-test law-test
 .PHONY: long-test nightly bench check
 
 help: ## Show this
@@ -38,9 +38,13 @@ down: ## End the local stack, also what a crash left of it
 demo: setup ## Show the main job from nothing to running pods, and clean up
 	@$(BIN)/python -m joiner_local.demo
 
-test: setup ## Run all tests, end-to-end ones on a local stack included
+test: setup ## Run all tests but most end-to-end ones: the four scenarios and the API server's rules on one local stack
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@$(BIN)/python -m pytest $(DEALT)
+
+test-all: setup ## Run all tests, all end-to-end ones on three local stacks included, as CI does
+	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
+	@JOINER_ALL=1 $(BIN)/python -m pytest $(DEALT)
 
 crash-test: setup ## Every call of the state machines refused, timed out, its answer lost; every state stopped
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
@@ -67,7 +71,7 @@ mutation-test: setup ## 10,000 broken manifests, others each day: read as the AP
 law-test: setup ## All laws (hypothesis) with three fresh seeds, which are printed
 	@$(BIN)/python -m tests.fresh_seeds
 
-long-test: setup ## The tests that are too long for `make test`: variants of faults, starts of stacks, uninstalling
+long-test: setup ## The tests that are too long for `make test-all`: variants of faults, starts of stacks, uninstalling
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_LONG=1 $(BIN)/python -m pytest $(DEALT) -m long
 

@@ -5,7 +5,10 @@ A worker runs the tests of a file together. Files that share an expensive fixtur
 tests of a deployed stack, the tests that synthesise the app, and those that need only the local AWS. End-to-end tests
 mostly wait, so three stacks at the same time take hardly longer than one.
 
-`@pytest.mark.long("what make test has instead")` is for tests that only `make long-test` runs, a part of
+A run of all folders (`make test`) has the end-to-end tests of the main job only (`MAIN`), so that it ends within
+minutes. The others run with `make test-all`, as in CI, and whenever their file is named.
+
+`@pytest.mark.long("what make test-all has instead")` is for tests that only `make long-test` runs, a part of
 `make nightly`: they are left out unless `JOINER_LONG` is set.
 """
 
@@ -64,11 +67,33 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
 }
 """The end-to-end tests with separate stacks, about a third of the time each. All others share one stack."""
 
+MAIN: Final = frozenset(
+    {
+        "test_scenarios_abcd.py",
+        "test_adapters_kube.py",
+        "test_control_plane.py",
+        "test_crds.py",
+        "test_deployed_python.py",
+        "test_function_rbac.py",
+        "test_own_cluster.py",
+        "test_policies_on_nodes.py",
+        "test_policies_on_pods.py",
+        "test_policies_on_roles.py",
+        "test_refused_mutations.py",
+        "test_user_claims.py",
+    }
+)
+"""The end-to-end tests of `make test`, all on the shared stack: from pending pods to terminated instances, and what the
+API server accepts and refuses."""
+
 PATIENT: Final = ("test_scenarios_abcd.py", "test_scenarios_as_nodepools.py")
 """They mostly wait: they run first on their stacks, while other workers compute."""
 
 LONG: Final = "JOINER_LONG" in os.environ
 """Run the long tests, too."""
+
+WHOLE: Final = LONG or "JOINER_ALL" in os.environ
+"""Run all end-to-end tests, not only `MAIN`."""
 
 GARBAGE_AFTER: Final = 20_000
 """New objects between two collections: tests build and forget many more than Python's 700, and imports forget few."""
@@ -85,6 +110,8 @@ gc.set_threshold(GARBAGE_AFTER)
 def pytest_report_header() -> list[str]:
     """For the end-to-end tests."""
     left_out = [] if LONG else ["long tests are left out: JOINER_LONG=1 runs them, or make long-test"]
+    if not WHOLE:
+        left_out.append("most end-to-end tests are left out of a run of all folders: make test-all runs them")
     return [str(find(named_in(TESTS.parent / "clusters" / f"{SETTINGS}.yaml"))), *left_out]
 
 
@@ -112,13 +139,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    long = [] if LONG else [item for item in items if item.get_closest_marker("long")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    everywhere = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    left_out = {
+        item
+        for item in items
+        if is_left_out(item.path, long=item.get_closest_marker("long") is not None, everywhere=everywhere)
+    }
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: item.path.name not in PATIENT)
     for item in items:
         item.add_marker(pytest.mark.xdist_group(piece_of_work(item.path)))
+
+
+def is_left_out(test_file: Path, *, long: bool, everywhere: bool) -> bool:
+    """Return whether a run leaves out a test of this file; `everywhere` is a run of all folders."""
+    if long and not LONG:
+        return True
+    end_to_end = test_file.is_relative_to(TESTS / "e2e")
+    return everywhere and end_to_end and not WHOLE and test_file.name not in MAIN
 
 
 def piece_of_work(test_file: Path) -> str:

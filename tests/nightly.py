@@ -16,7 +16,7 @@ REPOSITORY: Final = Path(__file__).parents[1]
 TARGETS: Final[Mapping[str, str]] = {
     "law-test": "laws with fresh seeds",
     "mutation-test": "10,000 mutations",
-    "long-test": "what is too long for make test",
+    "long-test": "what is too long for make test-all",
     "full-plan-test": "full plans",
     "mix-test": "mixes of 1,000 pods",
     "chaos-test": "five minutes of races, and twenty of everything at once",
