@@ -7,6 +7,7 @@ computed from them at run time, with the same formulas as in a deployed cluster.
 import fnmatch
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from joiner_cli.manifests.manifest_documents import UnreadableInput
 PACKAGED_REGION: Final = "us-east-1"
 MAX_REPORTED_ERRORS: Final = 5
 GZIP: Final = b"\x1f\x8b"
+NEWLINE: Final = b"\n"
 SCHEMA_FIELD: Final = "schema"
 """A deployed Joiner stores its catalogue with the number of its schema beside the instance types, compressed."""
 
@@ -119,15 +121,17 @@ def _only_in(region: str, types: Iterable[InstanceType]) -> Iterable[InstanceTyp
 
 
 def _read(path: Path) -> Catalogue:
+    raw = b""
     try:
-        content = msgspec.json.decode(_content(path))
+        raw = _content(path)
+        content = msgspec.json.decode(raw)
     except OSError as error:
         raise UnreadableInput(
             str(path), error.strerror or str(error), "name a file that `joiner catalogue -o json` wrote"
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, EOFError, zlib.error) as error:
         raise UnreadableInput(
-            str(path), str(error), "it must be JSON, as `joiner catalogue -o json` writes it"
+            str(path), _describe_broken_json(error, raw), "it must be JSON, as `joiner catalogue -o json` writes it"
         ) from error
     if not isinstance(content, Mapping):
         raise UnreadableInput(
@@ -147,6 +151,20 @@ def _read(path: Path) -> Catalogue:
             str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote"
         )
     return Catalogue.of(types)
+
+
+def _describe_broken_json(error: Exception, content: bytes) -> str:
+    """Return what is wrong with a text that is no JSON, with the line of the mistake if the parser tells it.
+
+    >>> _describe_broken_json(ValueError("JSON is malformed: invalid character (byte 7)"), b'{"a":\\n 1,]}')
+    'line 2 is no valid JSON'
+    """
+    if not content:
+        return "it is empty, or compressed by something else than gzip"
+    if "truncated" in str(error):
+        return f"its JSON is incomplete at the end, in line {content.rstrip().count(NEWLINE) + 1}"
+    at = re.search(r"\(byte (\d+)\)", str(error))
+    return f"line {content[: int(at[1])].count(NEWLINE) + 1} is no valid JSON" if at else "it is no valid JSON"
 
 
 def _content(path: Path) -> bytes:
@@ -180,7 +198,7 @@ def _read_type(name: str, raw: object, notes: ManifestProblems) -> InstanceType:
     try:
         return InstanceType.from_json(name, {**raw, "labels": {names.INSTANCE_TYPE: name, **labels}})
     except (InvalidField, ValueError, TypeError, KeyError) as error:
-        notes.note(name, "", str(error))
+        notes.missing(name, str(error))
         return InstanceType(name)
 
 

@@ -26,9 +26,9 @@ from typing import Any, Final
 
 from joiner.cluster import InvalidField
 from joiner.cluster.quantities import parse_amount
-from joiner.pools.codecs.karpenter_v1 import TERMS
+from joiner.pools.codecs.karpenter_v1 import TERMS, UBUNTU_REMEDY
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.suggestions import refuse_field, suggest_nearest
+from joiner.pools.suggestions import refuse_field, refuse_value
 from joiner_cli.manifests.pattern_remedies import describe_pattern
 
 Schema = Mapping[str, Any]
@@ -58,6 +58,8 @@ FIELD_EXAMPLES: Final[Mapping[str, str]] = {
     "securityGroupSelector": "{karpenter.sh/discovery: my-cluster}",
 }
 """Examples for required fields of Karpenter's kinds."""
+FORMER_VALUES: Final[Mapping[tuple[str, str], str]] = {("amiFamily", "Ubuntu"): UBUNTU_REMEDY}
+"""Values that earlier versions of a kind had, by field and value, with what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class _ManifestParser:
             if name not in known:
                 if not schema.get("x-kubernetes-preserve-unknown-fields"):
                     self.doubts.append(_at(path, name))
-                    self.notes.note(_at(path, name), value, refuse_field(str(name), sorted(known)))
+                    self.notes.note(_at(path, name), value, refuse_field(str(name), known, raw))
             elif value is not None:
                 read[name] = self.value(value, known[name], _at(path, name))
         for name, inner in known.items():
@@ -182,7 +184,7 @@ class _ManifestParser:
             return QUANTITY_REMEDY
         schema = self.types[schema["$ref"]] if "$ref" in schema else schema
         if schema.get("enum"):
-            return f"use one of {', '.join(map(str, schema['enum']))}"
+            return refuse_value("", schema["enum"])
         if "pattern" in schema:
             return describe_pattern(schema["pattern"])
         if name == "name":
@@ -219,7 +221,7 @@ class _ManifestParser:
         for number, one in enumerate(raw):
             if one is None and self.of_crd and not path.startswith("metadata."):
                 self.doubts.append(path)
-                self.notes.note(f"{path}[{number}]", one, "it is empty: give a value here, or remove the item")
+                self.notes.note(f"{path}[{number}]", "null", "it is empty: give a value here, or remove the item")
                 continue
             if one is None:  # the API server turns null in a list of a built-in kind into an empty value
                 one = {"object": {}, "string": ""}.get(_kind(schema["items"], self.types))  # noqa: PLW2901
@@ -234,11 +236,12 @@ class _ManifestParser:
             return found
         remedy, text = "", _plain(raw)
         if schema.get("enum") and text not in schema["enum"] and not path.startswith("status"):
-            remedy = f"use one of {', '.join(map(str, schema['enum']))}{suggest_nearest(text, schema['enum'])}"
+            former = FORMER_VALUES.get((path.rpartition(".")[2], text))
+            remedy = former or refuse_value(text, schema["enum"])
         elif len(text) < schema.get("minLength", 0):
             remedy = "it must not be empty"
         elif not _matches_pattern(text, schema):
-            remedy = describe_pattern(schema["pattern"])
+            remedy = describe_pattern(schema["pattern"], text)
         elif len(text) > schema.get("maxLength", len(text)):
             remedy = f"use {schema['maxLength']} characters at most"
         elif schema.get("format") == "date-time" and not TIME.fullmatch(text):

@@ -4,6 +4,7 @@
 'give the id of a security group, such as "sg-0123456789abcdef0"'
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,6 +12,7 @@ from joiner.pools.codecs.karpenter_v1 import ALIAS_REMEDY
 from joiner_cli.manifests.validation.metadata_validation import LABEL_VALUE
 
 QUANTITY: Final = "write a Kubernetes quantity such as 500m, 2 or 4Gi"
+NOT_NEGATIVE: Final = "give a quantity of at least zero"
 
 REMEDIES: Final[Mapping[str, str]] = {
     "^[+]?([0-9]+|[0-9]+[.][0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$": QUANTITY,
@@ -42,6 +44,12 @@ REMEDIES: Final[Mapping[str, str]] = {
 }
 
 
-def describe_pattern(pattern: str) -> str:
-    """Return how to write a value that matches a pattern of a packaged schema."""
-    return REMEDIES.get(pattern, "see the documentation of this field for its form")
+def describe_pattern(pattern: str, value: str = "") -> str:
+    """Return how to write a value that matches a pattern of a packaged schema; ``value`` is one that does not.
+
+    >>> quantities = "^[+]?([0-9]+|[0-9]+[.][0-9]*|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+    >>> describe_pattern(quantities, "-1"), describe_pattern(quantities, "one")
+    ('give a quantity of at least zero', 'write a Kubernetes quantity such as 500m, 2 or 4Gi')
+    """
+    remedy = REMEDIES.get(pattern, "see the documentation of this field for its form")
+    return NOT_NEGATIVE if remedy == QUANTITY and value[:1] == "-" and re.search(pattern, value[1:]) else remedy

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from joiner_cli.manifests.yaml_mistakes import (
+from joiner.pools.yaml_mistakes import (
     DuplicatedKey,
     YamlMistake,
     explain_bad_character,

@@ -64,7 +64,7 @@ def test_an_unknown_type_is_an_error() -> None:
     ("content", "refusal"),
     [
         ("[]", "it is not a mapping"),
-        ("{", "Input data was truncated"),
+        ("{", "its JSON is incomplete at the end, in line 1: it must be JSON"),
         ({"m5.large": []}, "m5.large is []: give fields (key: value) here"),
         ({"m5.large": {"capacity": {"cpu": "two"}}}, "m5.large.capacity.cpu is two: give a quantity"),
         (

@@ -22,6 +22,46 @@ MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n{
 
 
 @pytest.mark.parametrize(
+    ("family", "user_data", "message"),
+    [
+        (
+            "AL2023",
+            f"{CONFIG}spec:\n  kubelet:\n    config:\n      maxPodss: 5\n   bad: [\n",
+            "its NodeConfig is not valid YAML: in line 7, it does not continue the mapping that begins in line 4: "
+            "indent it like the entries before, and close quotation marks where their text ends",
+        ),
+        (
+            "AL2023",
+            f"{CONFIG}spec: \x00",
+            "its NodeConfig is not valid YAML: in line 3, the control character U+0000 is not allowed: remove it, and "
+            "save the file as UTF-8",
+        ),
+        (
+            "AL2023",
+            f"{CONFIG}spec: 2026-02-30",
+            "its NodeConfig has a date that does not exist: correct it, or put it in quotes",
+        ),
+        (
+            "AL2023",
+            MIME.format(f"Content-Type: {BASE64_CONFIG}\n\n?"),
+            "the MIME part application/node.eks.aws is not valid base64 of a text in UTF-8: encode its text again, or "
+            "write it as it is and remove its Content-Transfer-Encoding",
+        ),
+        (
+            "Bottlerocket",
+            "[settings]\n[settings.motd",
+            "Bottlerocket reads TOML, and this is none: in line 2, the [ of a table is not closed: write ] after its "
+            "name",
+        ),
+    ],
+)
+def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily, user_data: str, message: str) -> None:
+    there = resolved(replace(TEMPLATE, ami_family=family, user_data=user_data))
+
+    assert [one.message for one in there.problems if one.reason == "InvalidUserData"] == [f"spec.userData: {message}"]
+
+
+@pytest.mark.parametrize(
     ("family", "user_data", "reason", "words"),
     [
         ("Bottlerocket", "#!/bin/sh\nreboot", "InvalidUserData", "reads TOML, and this is none"),

@@ -113,7 +113,7 @@ def check_annotations(annotations: Mapping[str, str], notes: ManifestProblems, p
         if not is_key(key.lower()):
             notes.note(f"{path}[{key}]", key, QUALIFIED_NAME)
     if sum(len(key) + len(value) for key, value in annotations.items()) > MOST_ANNOTATION_BYTES:
-        notes.note(path, "", "annotations may have 256 KiB together")
+        notes.missing(path, "annotations may have 256 KiB together")
 
 
 def check_deletion_cost(annotations: Mapping[str, str], notes: ManifestProblems, path: str) -> None:
@@ -130,7 +130,7 @@ def check_selector(selector: Mapping[str, Any] | None, notes: ManifestProblems, 
     check_labels(selector.get("matchLabels") or {}, notes, f"{path}.matchLabels")
     for number, one in enumerate(selector.get("matchExpressions") or ()):
         where = f"{path}.matchExpressions[{number}]"
-        operator, values = one.get("operator"), one.get("values") or []
+        operator, values = one.get("operator"), one.get("values")
         if not is_key(one.get("key") or ""):
             notes.note(f"{where}.key", one.get("key"), QUALIFIED_NAME)
         if operator in ("In", "NotIn"):
@@ -141,6 +141,6 @@ def check_selector(selector: Mapping[str, Any] | None, notes: ManifestProblems, 
                 notes.note(f"{where}.values", values, f"the operator {operator} takes no values; remove them")
         else:
             notes.note(f"{where}.operator", operator, "use In, NotIn, Exists or DoesNotExist")
-        for position, value in enumerate(values):
+        for position, value in enumerate(values or ()):
             if not is_value(value):
                 notes.note(f"{where}.values[{position}]", value, LABEL_VALUE)

@@ -44,20 +44,20 @@ def check_node_term(term: Manifest, notes: ManifestProblems, path: str) -> None:
     """Check one node selector term (of a pod's or a PersistentVolume's node affinity)."""
     for number, one in enumerate(term.get("matchExpressions") or ()):
         where = f"{path}.matchExpressions[{number}]"
-        key, operator, values = one.get("key") or "", one.get("operator"), one.get("values") or []
+        key, operator, values = one.get("key") or "", one.get("operator"), one.get("values")
         if not is_key(key):
             notes.note(f"{where}.key", key, QUALIFIED_NAME)
         if operator in ("In", "NotIn") and not values:
             notes.note(f"{where}.values", values, f"the operator {operator} needs at least one value")
         elif operator in ("Exists", "DoesNotExist") and values:
             notes.note(f"{where}.values", values, f"the operator {operator} takes no values; remove them")
-        elif operator in ("Gt", "Lt") and len(values) != 1:
+        elif operator in ("Gt", "Lt") and len(values or ()) != 1:
             notes.note(f"{where}.values", values, f"the operator {operator} needs exactly one value")
-        for position, value in enumerate(values):
+        for position, value in enumerate(values or ()):
             if not is_value(value):
                 notes.note(f"{where}.values[{position}]", value, LABEL_VALUE)
         if (
-            operator in ("Gt", "Lt") and len(values) == 1 and parse_integer(values[0]) is None
+            operator in ("Gt", "Lt") and values and len(values) == 1 and parse_integer(values[0]) is None
         ):  # the API server stores it, but kube-scheduler ignores the term
             notes.note(f"{where}.values[0]", values[0], f"the operator {operator} needs a whole number")
     _check_fields(term, notes, path)

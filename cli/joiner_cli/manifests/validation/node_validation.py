@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from joiner.cluster.taints import TAINT_EFFECTS
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.suggestions import suggest_nearest
+from joiner.pools.suggestions import refuse_value, suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     LABEL_VALUE,
@@ -35,7 +35,7 @@ def check_node(manifest: Manifest, notes: ManifestProblems) -> None:
         if not is_value(taint.get("value") or ""):
             notes.note(f"{where}.value", taint.get("value"), LABEL_VALUE)
         if taint.get("effect") not in TAINT_EFFECTS:
-            notes.note(f"{where}.effect", taint.get("effect"), f"use one of {', '.join(TAINT_EFFECTS)}")
+            notes.note(f"{where}.effect", taint.get("effect"), refuse_value(taint.get("effect") or "", TAINT_EFFECTS))
         own = (taint.get("key"), taint.get("effect"))
         if own in seen:
             notes.note(where, taint.get("key"), "another taint has this key and effect")
@@ -71,7 +71,7 @@ def check_limit_range(manifest: Manifest, notes: ManifestProblems) -> None:
         if kind in {one.get("type") for one in (manifest.get("spec") or {})["limits"][:number]}:
             notes.note(f"{where}.type", kind, "another entry limits this already")
         if kind not in LIMITED and not ("/" in kind and is_key(kind)):
-            notes.note(f"{where}.type", kind, f"use one of {', '.join(LIMITED)}")
+            notes.note(f"{where}.type", kind, refuse_value(kind or "", LIMITED))
         for side in ("default", "defaultRequest", "max", "min"):
             for name in item.get(side) or {}:
                 if not (

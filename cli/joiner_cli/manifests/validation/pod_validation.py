@@ -6,7 +6,7 @@ from typing import Any, Final
 from joiner.cluster import InvalidField
 from joiner.cluster.pod_requests import PodTooSmall, sum_pod_requests
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.suggestions import suggest_nearest
+from joiner.pools.suggestions import refuse_value, suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
@@ -119,8 +119,7 @@ def _check_containers(spec: Manifest, notes: ManifestProblems, path: str) -> Non
 def _check_restart_policy(policy: str | None, notes: ManifestProblems, path: str) -> None:
     """Check the policy of a container; ``Always`` makes an init container a sidecar, whose requests stay taken."""
     if policy is not None and policy not in RESTART_POLICIES:
-        nearest = suggest_nearest(policy, RESTART_POLICIES)
-        notes.note(path, policy, f"use one of {', '.join(RESTART_POLICIES)}{nearest}")
+        notes.note(path, policy, refuse_value(policy, RESTART_POLICIES))
 
 
 def _check_mounts(spec: Manifest, notes: ManifestProblems, path: str) -> None:

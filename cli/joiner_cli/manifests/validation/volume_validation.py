@@ -8,6 +8,7 @@ from typing import Any, Final
 from joiner.cluster import InvalidField
 from joiner.cluster.quantities import parse_amount
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.suggestions import refuse_value
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_SUBDOMAIN,
     QUALIFIED_NAME,
@@ -67,7 +68,7 @@ def check_volume(manifest: Manifest, notes: ManifestProblems) -> None:
         notes.note("spec.capacity[storage]", capacity["storage"], "give a quantity above zero")
     sources = [field for field in spec if field not in NOT_SOURCES]
     if len(sources) != 1:
-        notes.note("spec", ", ".join(sources), "a volume has exactly one source, such as csi")
+        notes.note("spec", ", ".join(sources) or None, "a volume has exactly one source, such as csi")
     if "nodeAffinity" in spec:
         terms = (spec["nodeAffinity"].get("required") or {}).get("nodeSelectorTerms") or ()
         if not terms:
@@ -94,7 +95,7 @@ def check_storage_class(manifest: Manifest, notes: ManifestProblems) -> None:
         keys: set[str] = set()
         for position, one in enumerate(term.get("matchLabelExpressions") or ()):
             where = f"allowedTopologies[{number}].matchLabelExpressions[{position}]"
-            key, values = one.get("key") or "", one.get("values") or []
+            key, values = one.get("key") or "", one.get("values")
             if not is_key(key):
                 notes.note(f"{where}.key", key, QUALIFIED_NAME)
             elif key in keys:
@@ -116,7 +117,7 @@ def _check_modes(spec: Manifest, notes: ManifestProblems, path: str) -> None:
         notes.missing(f"{path}.accessModes", f"give at least one of {', '.join(MODES)}")
     for number, mode in enumerate(modes):
         if mode not in MODES:
-            notes.note(f"{path}.accessModes[{number}]", mode, f"use one of {', '.join(MODES)}")
+            notes.note(f"{path}.accessModes[{number}]", mode, refuse_value(mode, MODES))
     if "ReadWriteOncePod" in modes and len(modes) > 1:
         notes.note(f"{path}.accessModes", modes, "ReadWriteOncePod must be alone")
 

@@ -1,21 +1,24 @@
 """Suggestions for misspelt names."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 LEAST_LETTERS: Final = 5
 """Shorter names are too often one letter apart by intention, such as cpu and gpu."""
 
 
-def suggest_nearest(name: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
+def suggest_nearest(name: str, known: Sequence[str], *, cutoff: float = 0.7) -> str:
     """Return ``; did you mean "x"?`` if one of the known names is near; an empty text otherwise. ``cutoff`` is the
-    least similarity, from 0 to 1 for equal names.
+    least similarity, from 0 to 1 for equal names: with the default, three letters of which one is wrong are another
+    name.
 
     >>> suggest_nearest("limitz", ["limits", "weight"])
     '; did you mean "limits"?'
-    >>> suggest_nearest("CPU", ["cpu", "memory"])
-    '; did you mean "cpu"?'
+    >>> suggest_nearest("CPU", ["cpu", "memory"]), suggest_nearest("cpus", ["cpu", "memory"])
+    ('; did you mean "cpu"?', '; did you mean "cpu"?')
+    >>> suggest_nearest("gpu", ["cpu", "memory"]), suggest_nearest("io4", ["io1", "io2"])
+    ('', '')
     """
     lower = {one.lower(): one for one in known}
     near = difflib.get_close_matches(name.strip().lower(), lower, n=1, cutoff=cutoff)
@@ -54,10 +57,25 @@ def _count_equal(one: str, other: str) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def refuse_field(name: str, known: Sequence[str]) -> str:
-    """Return the remedy for a field that does not exist.
+def refuse_value(value: str, allowed: Sequence[str]) -> str:
+    """Return the remedy for a value that is none of those allowed; ``value`` is empty if it is missing.
+
+    >>> refuse_value("RAID5", ["RAID0"]), refuse_value("opened", ["open", "targeted"])
+    ('use RAID0', 'use one of open, targeted; did you mean "open"?')
+    """
+    if len(allowed) == 1:
+        return f"use {allowed[0]}"
+    return f"use one of {', '.join(allowed)}{suggest_nearest(value, allowed) if value else ''}"
+
+
+def refuse_field(name: str, known: Iterable[str], present: Container[str] = ()) -> str:
+    """Return the remedy for a field that does not exist. Of the known fields, those that are ``present`` beside it are
+    not meant, unless there is just one mistake between the names.
 
     >>> refuse_field("limitz", ["limits"]), refuse_field("a", ["limits"])
     ('there is no such field; did you mean "limits"?', 'there is no such field; remove it')
+    >>> refuse_field("minValues", ["values"], {"minValues", "values"})
+    'there is no such field; remove it'
     """
-    return f"there is no such field{suggest_nearest(name, known) or '; remove it'}"
+    meant = [one for one in sorted(known) if one not in present or is_one_mistake(name.lower(), one.lower())]
+    return f"there is no such field{suggest_nearest(name, meant) or '; remove it'}"

@@ -12,6 +12,7 @@ from joiner.catalogue.ec2_instance_types import ARCHITECTURES
 from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
 from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
+from joiner.launching.image_families.toml_mistakes import explain_toml_error
 from joiner.launching.image_families.toml_text import write_toml
 from joiner.pools import NodeClass, NodeClassProblem
 from joiner.pools.node_class import ImageFamily
@@ -126,7 +127,8 @@ def read_own_settings(text: str) -> dict[str, Any]:
     try:
         parsed = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UserDataRefused("InvalidUserData", f"Bottlerocket reads TOML, and this is none: {error}") from error
+        message = f"Bottlerocket reads TOML, and this is none: {explain_toml_error(error, text)}"
+        raise UserDataRefused("InvalidUserData", message) from error
     for path in (*TABLES, *(("settings", "kubernetes", name) for name in TEXTS)):
         table: Any = parsed
         for name in path:

@@ -51,7 +51,8 @@ class MimePart:
             if encoding == "quoted-printable":
                 return binascii.a2b_qp(self.text.encode()).decode()
         except ValueError as error:
-            message = f"the MIME part {self.media_type} is not valid {encoding}: {error}"
+            remedy = "encode its text again, or write it as it is and remove its Content-Transfer-Encoding"
+            message = f"the MIME part {self.media_type} is not valid {encoding} of a text in UTF-8: {remedy}"
             raise UserDataRefused("InvalidUserData", message) from error
         return self.text
 

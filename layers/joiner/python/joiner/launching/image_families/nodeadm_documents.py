@@ -91,6 +91,8 @@ def find_settings_without_effect(spec: Mapping[str, Any]) -> Iterator[tuple[str,
 def _parse(text: str) -> Any:
     import yaml  # only classes with a NodeConfig need it
 
+    from joiner.pools.yaml_mistakes import explain_bad_character, explain_syntax_error
+
     too_deep = _refused("its NodeConfig is nested too deeply")
     if max(accumulate(1 if each in "[{" else -1 for each in re.findall(r"[][{}]", text)), default=0) > DEEPEST:
         raise too_deep
@@ -98,8 +100,12 @@ def _parse(text: str) -> Any:
         documents = list(yaml.safe_load_all(text))
     except RecursionError as error:
         raise too_deep from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
-        raise _refused(f"its NodeConfig is not valid YAML: {' '.join(str(error).split())}") from error
+    except yaml.MarkedYAMLError as error:
+        raise _refused(f"its NodeConfig is not valid YAML: {explain_syntax_error(error, text).sentence}") from error
+    except yaml.YAMLError as error:
+        raise _refused(f"its NodeConfig is not valid YAML: {explain_bad_character(error, text).sentence}") from error
+    except ValueError as error:
+        raise _refused("its NodeConfig has a date that does not exist: correct it, or put it in quotes") from error
     if len(documents) != 1:
         remedy = "write one for each MIME part"
         raise _refused(f"nodeadm reads one document of a part, and this one has {len(documents)}: {remedy}")

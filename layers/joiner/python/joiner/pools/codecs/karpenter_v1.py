@@ -48,6 +48,11 @@ from joiner.pools.node_pool import (
 )
 
 FAMILY_NAMES: tuple[str, ...] = tuple(family for family in get_args(ImageFamily) if family != "Ubuntu")
+UBUNTU_REMEDY = (
+    "this kind has no such family, as in Karpenter v1: set AL2, whose bootstrap script the EKS images of Ubuntu have, "
+    "select the images by id, name or tags in amiSelectorTerms, and give the root volume /dev/sda1 in "
+    "blockDeviceMappings; or set Custom and write the whole user data"
+)
 POLICIES: tuple[ConsolidationPolicy, ...] = get_args(ConsolidationPolicy)
 ALIAS = re.compile(
     r"(al2|al2023)@(latest|v[0-9]{8})"
@@ -228,7 +233,7 @@ def _read_term(item: ManifestFields, *keys: str) -> dict[str, Any]:
     tags, found = item.texts("tags"), {key: item.text(key) or "" for key in keys}
     item.close()
     if len([value for value in (tags, *found.values()) if value]) != 1:
-        item.notes.note(item.path, "", f"give exactly one of tags, {', '.join(keys)}")
+        item.notes.note(item.path, item.value, f"give exactly one of tags, {', '.join(keys)}")
     return {"tags": tags, **found}
 
 
@@ -247,7 +252,8 @@ def _read_reservation_terms(spec: ManifestFields) -> tuple[CapacityReservationTe
         item.close()
         others = bool(term.tags or term.match)
         if bool(term.id) == others or (term.id and term.owner):
-            item.notes.note(item.path, "", "give id alone, or tags or instanceMatchCriteria (with ownerID, if wanted)")
+            remedy = "give id alone, or tags or instanceMatchCriteria (with ownerID, if wanted)"
+            item.notes.note(item.path, item.value, remedy)
         terms.append(term)
     return tuple(terms)
 
@@ -270,7 +276,7 @@ def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:
         if sum(("alias" in item, "id" in item, "ssmParameter" in item, combined)) != 1:
             item.notes.note(
                 item.path,
-                "",
+                item.value,
                 "give alias alone, or id alone, or ssmParameter alone, or tags or name (with owner, if wanted)",
             )
         elif term.owner and not (term.name or term.tags):
@@ -282,7 +288,8 @@ def _read_image_terms(spec: ManifestFields) -> tuple[ImageTerm, ...]:
 
 
 def _read_family(spec: ManifestFields, terms: tuple[ImageTerm, ...]) -> ImageFamily | None:
-    family_name = spec.text("amiFamily", one_of=FAMILY_NAMES)
+    remedy = UBUNTU_REMEDY if spec.raw("amiFamily") == "Ubuntu" else ""
+    family_name = spec.text("amiFamily", one_of=FAMILY_NAMES, remedy=remedy)
     family = next((known for known in get_args(ImageFamily) if known == family_name), None)
     alias = next((match for term in terms if (match := ALIAS.fullmatch(term.alias))), None)
     if alias is None:

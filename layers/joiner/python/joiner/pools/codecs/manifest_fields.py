@@ -20,7 +20,7 @@ from typing import Any
 from joiner.cluster import Resources
 from joiner.pools.durations import parse_duration
 from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests, Severity
-from joiner.pools.suggestions import refuse_field, suggest_nearest
+from joiner.pools.suggestions import refuse_field, refuse_value
 
 SHOWN = 80  # the maximum length of a value in a message
 
@@ -33,8 +33,11 @@ class ManifestProblems:
         self.problems: list[InvalidManifest] = []
 
     def note(self, field: str, value: object, remedy: str, severity: Severity = "error") -> None:
-        """Add a problem of a field with its value and remedy."""
-        self.problems.append(InvalidManifest(self.subject, field, format_value(value), remedy, severity))
+        """Add a problem of a field with its value, as it is in the manifest, and its remedy. A value of None is a
+        field that is missing.
+        """
+        shown = "" if value is None else format_value(value)
+        self.problems.append(InvalidManifest(self.subject, field, shown, remedy, severity))
 
     def missing(self, field: str, remedy: str, severity: Severity = "error") -> None:
         """Note a required field that is missing, so that there is no value to show."""
@@ -66,6 +69,11 @@ class ManifestFields:
     def __contains__(self, name: str) -> bool:
         return self._values.get(name) is not None
 
+    @property
+    def value(self) -> Mapping[str, Any]:
+        """Return the whole mapping."""
+        return self._values
+
     def raw(self, name: str) -> Any:
         """Return the value without a check. The field counts as read."""
         self._read.add(name)
@@ -95,7 +103,7 @@ class ManifestFields:
             self.wrong(name, "put it in quotes: this field is a text")
             return None
         if one_of and value not in one_of:
-            self.wrong(name, remedy or f"use one of {', '.join(one_of)}{suggest_nearest(value, one_of)}")
+            self.wrong(name, remedy or refuse_value(value, one_of))
             return None
         if pattern and not re.fullmatch(pattern, value):
             self.wrong(name, remedy)
@@ -197,7 +205,7 @@ class ManifestFields:
             if outside:
                 remedy = f'there is no such field here; it may belong under "{outside}" (check the indentation)'
             else:
-                remedy = refuse_field(str(name), sorted(self._read))
+                remedy = refuse_field(str(name), self._read, self._values)
             self.notes.note(self.at(str(name)), self._values[name], remedy)
 
 

@@ -79,11 +79,12 @@ def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
 
 def _check_reserved(fields: ManifestFields, name: str) -> None:
     for key, amount in fields.resources(name, signed=True).items():
+        written = fields.raw(name)[key]
         if key not in RESERVABLE:
             remedy = f"the kubelet can reserve only {', '.join(RESERVABLE)}{suggest_nearest(key, RESERVABLE)}"
-            fields.notes.note(f"{fields.at(name)}[{key}]", amount, remedy)
+            fields.notes.note(f"{fields.at(name)}[{key}]", written, remedy)
         elif amount < 0:
-            fields.notes.note(f"{fields.at(name)}[{key}]", amount, "give a quantity of at least zero")
+            fields.notes.note(f"{fields.at(name)}[{key}]", written, "give a quantity of at least zero")
 
 
 def _check_thresholds(fields: ManifestFields, name: str) -> None:

@@ -35,13 +35,13 @@ def _read(name: str, spec: ManifestFields, notes: ManifestProblems) -> NodeOverl
     if price is not None and adjustment is not None:
         spec.wrong("priceAdjustment", "price and priceAdjustment exclude each other; remove one of them")
     if adjustment is not None and adjustment.endswith("%") and float(adjustment[:-1]) < -100:
-        spec.wrong("priceAdjustment", "a price cannot be negative: give at most -100%")
+        spec.wrong("priceAdjustment", "a price cannot be negative: do not go below -100%")
     capacity = spec.resources("capacity")
     for resource in OF_THE_TYPE:
         if resource in capacity:
             notes.note(
                 f"spec.capacity.{resource}",
-                capacity[resource],
+                spec.raw("capacity")[resource],
                 "only extended resources can be added; remove this resource, which the instance type has",
             )
     overlay = NodeOverlay(

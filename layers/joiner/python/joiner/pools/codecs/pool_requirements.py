@@ -13,6 +13,7 @@ from joiner.cluster.requirements import OPERATORS, RENAMED
 from joiner.cluster.taints import TAINT_EFFECTS
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner.pools.label_rules import NAME, PREFIX, VALUE, key_fault
+from joiner.pools.suggestions import refuse_value
 
 LEGACY_OPERATORS = OPERATORS[:6]
 KNOWN_VALUES: Mapping[str, tuple[str, ...]] = {
@@ -48,7 +49,7 @@ def read_requirements(fields: ManifestFields, name: str, *, legacy: bool) -> lis
         if "key" not in item:
             item.wrong("key", "it is missing: write a label, such as kubernetes.io/arch")
         if "operator" not in item:
-            item.wrong("operator", f"it is missing: use one of {', '.join(LEGACY_OPERATORS if legacy else OPERATORS)}")
+            item.wrong("operator", f"it is missing: {refuse_value('', LEGACY_OPERATORS if legacy else OPERATORS)}")
         if key is not None and (remedy := key_fault(key, legacy=legacy)):
             item.wrong("key", remedy)
         if key is not None and operator is not None:
@@ -123,7 +124,7 @@ def read_pool_taints(fields: ManifestFields, *lists: str) -> tuple[tuple[Taint, 
             if "key" not in item:
                 item.wrong("key", "it is missing: write a taint key, such as example.com/dedicated")
             if "effect" not in item:
-                item.wrong("effect", f"it is missing: use one of {', '.join(TAINT_EFFECTS)}")
+                item.wrong("effect", f"it is missing: {refuse_value('', TAINT_EFFECTS)}")
             if key is None or effect is None:
                 continue
             prefix, slash, own = key.rpartition("/")

@@ -48,6 +48,15 @@ class YamlMistake:
     line: int = 0
     remedy: str = WRITE_VALID
 
+    @property
+    def sentence(self) -> str:
+        """Return the line, what is wrong there, and the remedy.
+
+        >>> YamlMistake("the quotation mark is not closed", 3, "close it").sentence
+        'in line 3, the quotation mark is not closed: close it'
+        """
+        return f"{f'in line {self.line}, ' if self.line else ''}{self.message}: {self.remedy}"
+
 
 class DuplicatedKey(yaml.constructor.ConstructorError):
     """A mapping has a key twice. ``outer`` is whether the mapping is a whole document."""
