@@ -1,14 +1,15 @@
 """Resolves node classes without AWS: their manifests by the code of the cluster, and assumptions for the rest.
 
-Subnets, images, security groups and instance profiles exist only in an account. A class of a dump has those of its
-status. Other classes are assumed to have a subnet in every zone and the images of their family.
+Subnets, images, security groups, instance profiles and capacity reservations exist only in an account. A class of a
+dump has those of its status. Other classes are assumed to have a subnet in every zone and the images of their family.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from joiner import names
+from joiner.catalogue import Offering
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.class_manifest_problems import find_assumed_role, find_manifest_problems, find_unpriced_licence
@@ -17,7 +18,9 @@ from joiner.launching.node_images import choose_family, explain_assumed_images, 
 from joiner.launching.user_launch_templates import refuse_template
 from joiner.planning import Snapshot
 from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
+from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.node_pool import NodeClassRef
+from joiner_cli.unknown_reservations import find_unknown_reservations
 
 Manifest = Mapping[str, Any]
 
@@ -39,12 +42,14 @@ def assume_resolved_classes(
     unready: Mapping[str, str] | None = None,
     ceilings: NodeClassPolicy | None = None,
     overhead_price: float = DEFAULT_OVERHEAD_PRICE,
+    reserved: Sequence[Offering] = (),
 ) -> dict[str, ResolvedNodeClass]:
     """Return the node classes of all pools, by key, with the problems that are known without AWS.
 
     An absent class has the defaults. A class that is invalid or being deleted is left out, so that its pools have no
     nodes. ``unready`` are classes whose status says that they are not ready; ``ceilings`` are the limits of the
-    settings, if they are known. ``overhead_price`` is what the running of a node costs in $/h.
+    settings, if they are known. ``overhead_price`` is what the running of a node costs in $/h. ``reserved`` are the
+    offerings of capacity reservations in the catalogue.
     """
     declared = {one.key: one for one in snapshot.classes}
     invalid = {one.object for one in snapshot.problems if one.severity == "error"}
@@ -58,6 +63,11 @@ def assume_resolved_classes(
         problems = [*find_manifest_problems(own, ceilings), *_assumptions(own, ceilings)] if own else []
         if own and ceilings is None and not status.get(ref.key):  # a cluster has checked a class with a status
             problems.extend(_unchecked_limits(own))
+        if own and own.kind == "EC2NodeClass":
+            listed = status.get(ref.key, {}).get("capacityReservations")
+            known = None if listed is None else assumed.reservations
+            ended = [str(one.get("id")) for one in listed or () if one.get("state", "active") != "active"]
+            problems.extend(find_unknown_reservations(own, known, reserved, ended=ended))
         if own and not assumed.images and not any(problem.severity == "error" for problem in problems):
             problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info"))
         if own and not status.get(ref.key, {}).get("amis") and (guess := explain_assumed_images(own)):
@@ -120,7 +130,15 @@ def _assume(
         subnets=tuple(Subnet(f"subnet-{zone}", zone, public=public) for zone in there),
         images=tuple(_status_images(status)) or tuple(_family_images(node_class)),
         costs=compute_node_costs(node_class, region, overhead_price),
+        reservations=tuple(_status_reservations(status)),
     )
+
+
+def _status_reservations(status: Manifest) -> Iterator[CapacityReservation]:
+    """Yield the reservations of a status that take nodes."""
+    for raw in status.get("capacityReservations") or ():
+        if raw.get("state", "active") == "active":
+            yield CapacityReservation.from_status(raw)
 
 
 def _family_images(node_class: NodeClass) -> Iterator[Image]:

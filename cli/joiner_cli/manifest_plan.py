@@ -23,6 +23,7 @@ from joiner_cli.missing_spot_prices import close_spot_pools, lacks_spot_prices, 
 from joiner_cli.region_problems import find_region_problems
 from joiner_cli.settings_limits import SettingsLimits
 from joiner_cli.unknown_names import find_unknown_names
+from joiner_cli.unknown_reservations import list_reserved_offerings, report_missing_reservations
 
 SLOW_IMPORTS: Final = (
     "highspy",
@@ -94,6 +95,7 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
         documents = read_documents(request.files)
         manifest_set = read_manifest_set(documents, default_spreads=request.limits.default_spreads)
     manifests = [each for plural in NODE_CLASS_RESOURCES for each in manifest_set.lists.get(plural, ())]
+    reserved = list_reserved_offerings(found.catalogue)
     classes = assume_resolved_classes(
         manifest_set.snapshot,
         manifests,
@@ -101,6 +103,7 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
         unready=manifest_set.unready_classes,
         ceilings=request.limits.policy,
         overhead_price=request.limits.overhead_price,
+        reserved=reserved,
     )
     if request.instance_prices:
         classes = {key: replace(one, costs=None) for key, one in classes.items()}
@@ -115,13 +118,19 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
     snapshot = replace(manifest_set.snapshot, problems=problems)
     without_spot = lacks_spot_prices(found.catalogue)
     if without_spot:
-        snapshot = close_spot_pools(snapshot)
+        snapshot = close_spot_pools(snapshot, reserved=bool(reserved))
     manifest_set = replace(manifest_set, snapshot=snapshot)
     read = time.perf_counter()
     made = add_unplanned_pods(plan_snapshot(request, snapshot, found, classes), snapshot)
-    if without_spot:
-        made = report_missing_prices(made, snapshot)
+    made = _report_missing_capacity(made, snapshot, spot=without_spot, reserved=not reserved)
     return ManifestPlan(request, manifest_set, found, classes, made, read - began, time.perf_counter() - read)
+
+
+def _report_missing_capacity(made: Plan, snapshot: Snapshot, *, spot: bool, reserved: bool) -> Plan:
+    """Return the plan with the capacity that the catalogue lacks as a reason: prices of ``spot``, reservations."""
+    if spot:
+        made = report_missing_prices(made, snapshot)
+    return report_missing_reservations(made, snapshot) if reserved else made
 
 
 def plan_snapshot(

@@ -41,9 +41,16 @@ def _spot_twins(known: InstanceType) -> Iterator[Offering]:
     return (replace(one, capacity_type=names.SPOT) for one in known.offerings if one.capacity_type == names.ON_DEMAND)
 
 
-def close_spot_pools(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot without nodes of the pools that allow Spot Instances only."""
-    spot = {pool.key: SPOT_POOL for pool in snapshot.pools if _only_spot(pool.requirements)}
+def close_spot_pools(snapshot: Snapshot, *, reserved: bool = False) -> Snapshot:
+    """Return the snapshot without nodes of the pools that allow Spot Instances only. With ``reserved``, there are
+    capacity reservations, which a pool may allow beside Spot Instances.
+    """
+    spot = {
+        pool.key: SPOT_POOL
+        for pool in snapshot.pools
+        if _only_spot(pool.requirements)
+        and not (reserved and names.RESERVED in pool.requirements.on(names.CAPACITY_TYPE))
+    }
     return replace(snapshot, closed_pools={**spot, **snapshot.closed_pools})
 
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+import pytest
+
 from joiner import names
-from joiner.catalogue import Catalogue
+from joiner.catalogue import Catalogue, find_unsatisfiable_requirements
 from joiner.planning import Plan, PlanTolerances, Snapshot
 from joiner.planning.planner import plan
 from joiner.pools import CapacityReservation
@@ -97,3 +99,28 @@ def test_a_plan_of_reserved_nodes_only_is_simplified_like_any_other() -> None:
     )
 
     assert used(found) == {("reserved", "cr-1"): 1}
+
+
+@pytest.mark.parametrize("reservations", [(), (RESERVED,)])
+def test_a_pool_of_reserved_nodes_only_is_valid_whether_its_class_has_a_reservation_now_or_not(
+    reservations: tuple[CapacityReservation, ...],
+) -> None:
+    """The catalogue has no reservations: they are those of classes, and may come and go."""
+    fields = {"key": names.CAPACITY_TYPE, "operator": "In", "values": ["reserved"]}
+    snapshot = Snapshot.from_lists(cluster(pods(1), node_pool(requirements=[fields])))
+    catalogue = Catalogue.from_json(CATALOGUE)
+    classes = {key: replace(one, reservations=reservations) for key, one in CLASSES.items()}
+
+    found = plan(snapshot, catalogue, classes=classes)
+
+    assert len(found.nodes) == len(reservations)
+    assert [one for one in found.problems if ".requirements" in one.field] == []
+    assert find_unsatisfiable_requirements(snapshot.pools[0], catalogue) is None
+
+
+def test_a_pool_of_reserved_nodes_on_dedicated_hardware_meets_nothing() -> None:
+    wanted = ((names.CAPACITY_TYPE, "reserved"), (names.TENANCY, "dedicated"))
+    fields = [{"key": key, "operator": "In", "values": [value]} for key, value in wanted]
+    (pool,) = Snapshot.from_lists(cluster((), node_pool(requirements=fields))).pools
+
+    assert find_unsatisfiable_requirements(pool, Catalogue.from_json(CATALOGUE)) is not None

@@ -24,7 +24,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue.allocatable import ADDED_DEVICES
-from joiner.catalogue.instance_types import Catalogue
+from joiner.catalogue.instance_types import Catalogue, InstanceType
 from joiner.cluster import Resources
 from joiner.pools import InvalidManifest, NodePool
 from joiner.pools.codecs.manifest_fields import format_value
@@ -54,8 +54,11 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
         if key in OF_NODES or not values.finite:
             continue
         unknown = [value for value in values if value not in _values(key, catalogue)]
-        if not unknown or (key == names.CAPACITY_TYPE and len(unknown) < len(list(values))):
-            # Prices and reservations may be missing for a time: a pool with several capacity types uses what exists
+        if not unknown or (
+            key == names.CAPACITY_TYPE and (names.RESERVED in values or len(unknown) < len(list(values)))
+        ):
+            # Reservations are those of classes, and prices may be missing for a time: a pool with several capacity
+            # types uses what exists
             continue
         if known := frozenset(_values(key, catalogue)):
             listed = ", ".join(unknown[:MOST_SHOWN]) + (
@@ -165,11 +168,11 @@ kubernetes.io/arch, 1 node.kubernetes.io/instance-type
     decided = {key for key in pool.requirements if key not in OF_NODES and any(True for _ in _values(key, catalogue))}
     for kind in catalogue.types.values():
         of_kind: set[str] = set()
-        for offering, tenancy in product(kind.offerings, tenancies):
+        for zone, capacity_type, tenancy in _list_places(kind, tenancies):
             place = {
-                names.ZONE: offering.zone,
-                names.REGION: names.region_of(offering.zone),
-                names.CAPACITY_TYPE: offering.capacity_type,
+                names.ZONE: zone,
+                names.REGION: names.region_of(zone),
+                names.CAPACITY_TYPE: capacity_type,
                 names.TENANCY: tenancy,
             }
             unmet = {*pool.requirements.unmet({**kind.labels, **place})}
@@ -184,6 +187,16 @@ kubernetes.io/arch, 1 node.kubernetes.io/instance-type
         if decided
         else None
     )
+
+
+def _list_places(kind: InstanceType, tenancies: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield zone, capacity type and tenancy of the nodes of a type. A class may have capacity reservations, on shared
+    hardware, wherever the type is offered.
+    """
+    for offering, tenancy in product(kind.offerings, tenancies):
+        yield offering.zone, offering.capacity_type, tenancy
+    for zone in {one.zone for one in kind.offerings}:
+        yield zone, names.RESERVED, names.DEFAULT_TENANCY
 
 
 def close_unsatisfiable_pools(

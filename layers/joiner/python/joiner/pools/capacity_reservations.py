@@ -73,6 +73,22 @@ class CapacityReservation:
             raw["endsAt"],
         )
 
+    @classmethod
+    def from_status(cls, raw: Mapping[str, Any]) -> "CapacityReservation":
+        """Read an item of the status of a class, of Joiner or Karpenter. It does not tell how many instances are free:
+        none is ``available``.
+        """
+        return cls(
+            id=str(raw.get("id", "")),
+            instance_type=str(raw.get("instanceType", "")),
+            zone=str(raw.get("availabilityZone", "")),
+            owner=str(raw.get("ownerID", "")),
+            match=str(raw.get("instanceMatchCriteria", "open")),
+            kind=str(raw.get("reservationType", DEFAULT)),
+            interruptible=raw.get("interruptible") is True,
+            ends_at=str(raw.get("endTime", "")),
+        )
+
     def to_status(self) -> dict[str, Any]:
         """Return the item of the class's status."""
         shown: dict[str, Any] = {
