@@ -75,6 +75,7 @@ def list_intents(
                     },
                     capacity=node.capacity,
                     allocatable=node.allocatable,
+                    min_values_relaxed=node.min_values_relaxed,
                 ),
                 suffix=task.claim_suffix(index),
                 lease=task.lease_number,

@@ -40,7 +40,8 @@ from joiner.names import (
     FILLING,
     UNREGISTERED,
 )
-from joiner.planning import Ceilings
+from joiner.planning import Ceilings, PlanPolicies
+from joiner.planning.plan_policies import DEFAULT_POLICIES
 from joiner.pools import ResolvedNodeClass
 from joiner.reporting.events import Event
 from tests.unit.functions.fake_ec2 import FakeEc2Client
@@ -95,8 +96,7 @@ class FakePause:
 @dataclass
 class SimulatedCluster:
     """A cluster, an account and a deployment. The clock does not advance unless a test advances it. Executions are
-    `dead` (failed) or have `ended` (succeeded).
-    """
+    `dead` (failed) or have `ended` (succeeded)."""
 
     ledger: Ledger
     store: Store
@@ -119,8 +119,8 @@ class SimulatedCluster:
 
     optional: OptionalCalls | None = None
     """If set, the clients of the survey of instances for the calls that it can do without."""
-
     default_spreads: Sequence[Mapping[str, Any]] = ()
+    policies: PlanPolicies = DEFAULT_POLICIES
     gathering: Gathering = field(default_factory=Gathering)
     """What the searches of the running execution for its batch have found."""
 
@@ -220,9 +220,9 @@ class SimulatedCluster:
         )["classes"]
         plan = self._state(
             "plan_capacity",
-            lambda f: f.CapacityPlanning(self.ledger, self.known, self.store, Ceilings(), None).answer(
-                task, found["snapshot"], classes, self.now, until
-            ),
+            lambda f: f.CapacityPlanning(
+                self.ledger, self.known, self.store, Ceilings(), None, policies=self.policies
+            ).answer(task, found["snapshot"], classes, self.now, until),
         )
         keys = {"plan": plan["plan"], "classes": classes, "snapshot": found["snapshot"]}
         recorded = self._state(

@@ -67,6 +67,7 @@ def test_the_fleet_can_choose_among_as_many_values_as_the_pool_asks_for() -> Non
     plan = checked(cluster([pod("web-0")], node_pool(requirements=[at_least(3)])), catalogue=FAMILIES)
 
     assert families(plan) == [{"g", "s", "m"}]
+    assert not any(node.min_values_relaxed for node in plan.nodes)
 
 
 def test_a_node_holds_no_more_than_enough_types_can_hold() -> None:
@@ -111,7 +112,9 @@ def test_a_pod_that_leaves_too_little_choice_stays_pending_unless_effort_is_enou
             "instance types could hold it"
         )
     ]
-    assert drawn(planned(lists, FAMILIES, policies=PlanPolicies(best_effort=True))) == ["m.2xlarge a spot: huge"]
+    relaxed = planned(lists, FAMILIES, policies=PlanPolicies(best_effort=True))
+    assert drawn(relaxed) == ["m.2xlarge a spot: huge"]
+    assert [node.to_json()["minValuesRelaxed"] for node in relaxed.nodes] == [True]
 
 
 def test_a_static_pool_gets_the_nodes_that_it_lacks_and_they_take_pods() -> None:

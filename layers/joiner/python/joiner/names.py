@@ -54,6 +54,7 @@ DRAIN: Final = "joiner.dev/drain"
 BY_ROLLOUT: Final = "rollout"  # its value: a drain restarts the pod's Deployment instead of evicting the pod
 DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"  # the name in Karpenter before v1beta1
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"  # deadline of the drain of a node
+MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"  # its launch has fewer than minValues
 NODEPOOL_HASH: Final = "karpenter.sh/nodepool-hash"
 NODEPOOL_HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
 NODECLASS_HASH: Final = "karpenter.k8s.aws/ec2nodeclass-hash"

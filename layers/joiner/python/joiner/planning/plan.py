@@ -61,6 +61,7 @@ class PlannedNode:
     ``labels`` are those of its own offer. ``requests`` are the requests of its pods, and ``daemon_overhead`` those
     of the daemon pods; together they fit ``allocatable``. ``classes`` counts its pods by class; slots are created
     for these classes. The price of an offer is that of the whole node: ``costs`` are its parts beside the instance.
+    ``min_values_relaxed``: the alternatives have fewer values than minValues of its pool (BestEffort).
     """
 
     _: KW_ONLY
@@ -79,6 +80,7 @@ class PlannedNode:
     pods: tuple[str, ...]
     classes: Mapping[str, int]
     costs: NodeCosts = NO_COSTS
+    min_values_relaxed: bool = False
 
     @property
     def pool_kind(self) -> str:
@@ -134,6 +136,7 @@ class PlannedNode:
             "allocatable": self.allocatable.to_kube(),
             "pods": list(self.pods),
             "classes": dict(sorted(self.classes.items())),
+            **({"minValuesRelaxed": True} if self.min_values_relaxed else {}),
         }
 
     @classmethod
@@ -155,6 +158,7 @@ class PlannedNode:
             pods=tuple(fields["pods"]),
             classes=fields["classes"],
             costs=NodeCosts.from_json(fields.get("priceParts") or {}),
+            min_values_relaxed=bool(fields.get("minValuesRelaxed")),
         )
 
 

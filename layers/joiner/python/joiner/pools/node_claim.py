@@ -241,7 +241,8 @@ class NodeClaimTemplate:
     """The decisions of a plan for one node: the fields of the claim that do not come from its pool.
 
     ``requirements`` narrow those of the pool to the plan. ``requests`` are those of the node's pods and daemons.
-    ``labels`` are those that the plan already decides.
+    ``labels`` are those that the plan already decides. ``min_values_relaxed``: its launch has
+    fewer values than minValues.
     """
 
     requirements: Requirements = field(default_factory=Requirements)
@@ -250,6 +251,7 @@ class NodeClaimTemplate:
     annotations: Mapping[str, str] = field(default_factory=dict)
     capacity: Resources = field(default_factory=Resources)
     allocatable: Resources = field(default_factory=Resources)
+    min_values_relaxed: bool = False
 
 
 def build_node_claim(
@@ -266,6 +268,8 @@ def build_node_claim(
         execution: the name of the execution that writes it.
     """
     belongs = pool.own_label
+    relaxed = {names.MIN_VALUES_RELAXED: "true"} if template.min_values_relaxed else {}
+    written = {names.LEASE: str(lease), names.EXECUTION: execution}
     if pool.class_ref.kind == "EC2NodeClass":
         belongs[names.NODECLASS] = pool.class_ref.name
     return NodeClaim(
@@ -279,7 +283,7 @@ def build_node_claim(
         taints=pool.taints,
         startup_taints=pool.startup_taints,
         labels={**pool.labels, **template.labels, **belongs},
-        annotations={**pool.annotations, **template.annotations, names.LEASE: str(lease), names.EXECUTION: execution},
+        annotations={**pool.annotations, **template.annotations, **relaxed, **written},
         expire_after=pool.expire_after,
         termination_grace_period=pool.termination_grace_period,
         capacity=template.capacity,

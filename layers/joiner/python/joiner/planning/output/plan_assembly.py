@@ -9,7 +9,7 @@ from joiner import names
 from joiner.cluster import Requirement, Requirements, Resources, ValueSet, mix_workloads
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.inputs.snapshot import Snapshot
-from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.node_offers import OfferChoice, meets_min_values
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.output.alternatives import OfferAlternatives
 from joiner.planning.placement.address_limits import find_closed_zones
@@ -135,6 +135,7 @@ class NodeDescription:
     requirements: Requirements
     requests: Resources
     classes: Mapping[str, int]
+    min_values_relaxed: bool
 
 
 class NodeWriter:
@@ -184,6 +185,7 @@ class NodeWriter:
             pods=pods,
             classes=parts.classes if self._slots.alike(node) else self._slots.by_class(node, pods),
             costs=own.costs,
+            min_values_relaxed=parts.min_values_relaxed,
         )
 
     def _of(self, node: NodeState, choice: OfferChoice, pods: Sequence[str]) -> NodeDescription:
@@ -198,8 +200,14 @@ class NodeWriter:
         if known not in self._open_to:
             offers = tuple([one.offer for one in could_be])
             self._open_to[known] = (offers, narrowed_requirements(choice, offers))
+        alternatives, requirements = self._open_to[known]
         return NodeDescription(
-            self._labels[choice], *self._open_to[known], self._requests(node, choice), self._slots.by_class(node, pods)
+            labels=self._labels[choice],
+            alternatives=alternatives,
+            requirements=requirements,
+            requests=self._requests(node, choice),
+            classes=self._slots.by_class(node, pods),
+            min_values_relaxed=not meets_min_values(could_be, choice.pool_offers.pool.min_values),
         )
 
     def _requests(self, node: NodeState, choice: OfferChoice) -> Resources:
