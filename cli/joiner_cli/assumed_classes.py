@@ -4,8 +4,10 @@ Subnets, images, security groups, instance profiles and capacity reservations ex
 dump has those of its status. Other classes are assumed to have a subnet in every zone and the images of their family.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from joiner import names
@@ -13,12 +15,14 @@ from joiner.catalogue import Offering
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.class_manifest_problems import find_assumed_role, find_manifest_problems, find_unpriced_licence
+from joiner.launching.image_families.image_family import field_path
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import choose_family, explain_assumed_images, list_image_parameters
 from joiner.launching.user_launch_templates import refuse_template
 from joiner.planning import Snapshot
 from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
 from joiner.pools.capacity_reservations import CapacityReservation
+from joiner.pools.codecs.manifest_fields import format_value
 from joiner.pools.node_pool import NodeClassRef
 from joiner_cli.unknown_reservations import find_unknown_reservations
 
@@ -69,19 +73,34 @@ def assume_resolved_classes(
             ended = [str(one.get("id")) for one in listed or () if one.get("state", "active") != "active"]
             problems.extend(find_unknown_reservations(own, known, reserved, ended=ended))
         if own and not assumed.images and not any(problem.severity == "error" for problem in problems):
-            problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info"))
+            problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info", _images_field(own)))
         if own and not status.get(ref.key, {}).get("amis") and (guess := explain_assumed_images(own)):
-            problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", guess, "info"))
+            problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", guess, "info", _images_field(own)))
         if reason := (unready or {}).get(ref.key):
             problems.append(NodeClassProblem("ValidationSucceeded", "NotReady", reason))
         found[ref.key] = assumed.with_problems(problems)
     return found
 
 
-def class_problems(classes: Iterable[ResolvedNodeClass]) -> Iterator[InvalidManifest]:
+@dataclass(frozen=True, slots=True)
+class ClassProblem(InvalidManifest):
+    """The problem of a class, with the same ``text`` as in a condition of the class."""
+
+    text: str = ""
+
+    @property
+    def message(self) -> str:
+        """Return the text."""
+        return self.text
+
+
+def class_problems(
+    classes: Iterable[ResolvedNodeClass], manifests: Mapping[str, Manifest]
+) -> Iterator[InvalidManifest]:
     """Yield the problems of the classes as problems of their objects; an inline class is a part of its Provisioner.
 
-    A class that the cluster stores and cannot use is no invalid input, so that its errors are warnings.
+    ``manifests`` are the objects by kind and name. A class that the cluster stores and cannot use is no invalid input,
+    so that its errors are warnings.
     """
     for one in sorted(classes, key=lambda one: one.key):
         kind = "Provisioner" if one.kind == "Inline" else one.kind
@@ -89,16 +108,39 @@ def class_problems(classes: Iterable[ResolvedNodeClass]) -> Iterator[InvalidMani
             if problem.reason != "NotReady":  # the status is reported when it is read
                 severity = "warning" if problem.severity == "error" else problem.severity
                 no_nodes = "; the plan has no nodes of it" if problem.severity == "error" else ""
-                yield InvalidManifest(f"{kind}/{one.name}", "", "", f"{problem.message}{no_nodes}", severity)
+                key, text = f"{kind}/{one.name}", f"{problem.message}{no_nodes}"
+                value = _value_at(problem.field, manifests.get(key, {}))
+                remedy = text.removeprefix(f"{problem.field}: ")
+                yield ClassProblem(key, problem.field, value, remedy, severity, text)
+
+
+def _value_at(path: str, manifest: Manifest) -> str:
+    """Return the value of a field as problems show it; empty if the manifest has no such field.
+
+    >>> _value_at("spec.blockDeviceMappings[0].ebs", {"spec": {"blockDeviceMappings": [{"ebs": {"iops": 9}}]}})
+    '{iops: 9}'
+    """
+    value: Any = manifest
+    for name in re.findall(r"[^.\[\]]+", path.partition(" ")[0]):
+        if isinstance(value, list):
+            value = value[int(name)] if name.isdecimal() and int(name) < len(value) else None
+        else:
+            value = value.get(name) if isinstance(value, Mapping) else None
+    return "" if value is None or not path else format_value(value)
 
 
 def _assumptions(own: NodeClass, ceilings: NodeClassPolicy | None) -> Iterator[NodeClassProblem]:
     if own.launch_template:
         yield from refuse_template(own, ceilings) if ceilings else ()
-        yield NodeClassProblem("ValidationSucceeded", "TemplateAssumed", TEMPLATE_NOT_READ, "info")
+        where = field_path(own, "launchTemplate")
+        yield NodeClassProblem("ValidationSucceeded", "TemplateAssumed", TEMPLATE_NOT_READ, "info", where)
         return
     yield from find_assumed_role(own, ceilings)
     yield from find_unpriced_licence(own)
+
+
+def _images_field(own: NodeClass) -> str:
+    return field_path(own, "amiSelector" if own.image_terms else "amiFamily")
 
 
 def _unchecked_limits(own: NodeClass) -> Iterator[NodeClassProblem]:

@@ -108,13 +108,15 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
     if request.instance_prices:
         classes = {key: replace(one, costs=None) for key, one in classes.items()}
     foreign = find_region_problems(
-        found.regions,
-        settings=request.limits.region,
-        nodes=manifest_set.lists.get("nodes", ()),
-        classes=manifests,
+        found.regions, settings=request.limits.region, nodes=manifest_set.lists.get("nodes", ()), classes=manifests
     )
     unknown = find_unknown_names(manifest_set.pending, manifest_set.snapshot, found.catalogue)
-    problems = (*manifest_set.snapshot.problems, *class_problems(classes.values()), *foreign, *unknown)
+    problems = (
+        *manifest_set.snapshot.problems,
+        *class_problems(classes.values(), _by_key(manifest_set)),
+        *foreign,
+        *unknown,
+    )
     snapshot = replace(manifest_set.snapshot, problems=problems)
     without_spot = lacks_spot_prices(found.catalogue)
     if without_spot:
@@ -124,6 +126,12 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
     made = add_unplanned_pods(plan_snapshot(request, snapshot, found, classes), snapshot)
     made = _report_missing_capacity(made, snapshot, spot=without_spot, reserved=not reserved)
     return ManifestPlan(request, manifest_set, found, classes, made, read - began, time.perf_counter() - read)
+
+
+def _by_key(manifests: ManifestSet) -> dict[str, Mapping[str, Any]]:
+    """Return the manifests of the node classes, and of the Provisioners with classes of their own, by kind and name."""
+    listed = (one for plural in (*NODE_CLASS_RESOURCES, "provisioners") for one in manifests.lists.get(plural, ()))
+    return {f"{one.get('kind')}/{one['metadata']['name']}": one for one in listed}
 
 
 def _report_missing_capacity(made: Plan, snapshot: Snapshot, *, spot: bool, reserved: bool) -> Plan:

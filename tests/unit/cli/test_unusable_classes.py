@@ -161,10 +161,10 @@ def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> 
     assert answer.exit_code == 0
     assert [(one["message"], one["severity"]) for one in answer.json["problems"]] == [
         (
-            "spec.userData: it is not set: nodes of the family Custom join only if the image itself makes them",
+            "it is not set: nodes of the family Custom join only if the image itself makes them",
             "warning",
         ),
-        ("spec.kubelet: it has no effect with the family Custom: write it into userData", "warning"),
+        ("it has no effect with the family Custom: write it into userData", "warning"),
         (UNCHECKED, "info"),
         (
             "images chosen by id, name, tags or parameter are not looked up: this plan assumes one for each "

@@ -44,20 +44,22 @@ def find_manifest_problems(node_class: NodeClass, ceilings: NodeClassPolicy | No
 def find_family_problems(node_class: NodeClass, version: str = "") -> list[NodeClassProblem]:
     """Return the problems of a class's image family; ``version`` is that of the cluster, if it is known."""
     family, alias, of_images = choose_family(node_class), find_alias(node_class), choose_image_family(node_class)
+    images_field = field_path(node_class, "amiSelector")
     if family not in IMAGE_FAMILIES:
         remedy = f"set amiFamily to one of {', '.join(IMAGE_FAMILIES)}"
-        return [NodeClassProblem("AMIsReady", "FamilyNotSupported", f"{family} is not supported yet: {remedy}")]
+        message = f"{family} is not supported yet: {remedy}"
+        return [NodeClassProblem("AMIsReady", "FamilyNotSupported", message, about=field_path(node_class, "amiFamily"))]
     if alias and of_images is None:
         message = f"the alias {alias} is not supported yet: use al2023@latest, or name the image by id"
-        return [NodeClassProblem("AMIsReady", "TermNotSupported", message)]
+        return [NodeClassProblem("AMIsReady", "TermNotSupported", message, about=images_field)]
     if own := [term.ssm_parameter for term in node_class.image_terms if not _is_public(term.ssm_parameter)]:
         message = (
             f"ssmParameter {own[0]}: only the public parameters of AWS, {PUBLIC_PARAMETERS}..., can be read: name the "
             f"image by id, name or tags"
         )
-        return [NodeClassProblem("AMIsReady", "TermNotSupported", message)]
+        return [NodeClassProblem("AMIsReady", "TermNotSupported", message, about=images_field)]
     ended = IMAGE_FAMILIES[of_images].explain_missing_images(version) if of_images else ""
-    images = [NodeClassProblem("AMIsReady", "NoImagesForVersion", ended)] if ended else []
+    images = [NodeClassProblem("AMIsReady", "NoImagesForVersion", ended, about=images_field)] if ended else []
     return [*images, *IMAGE_FAMILIES[family].find_problems(node_class)]
 
 
@@ -73,7 +75,7 @@ def find_assumed_family(node_class: NodeClass) -> list[NodeClassProblem]:
         "amiFamily is not set: AL2023 is used (older software took AL2, of which there are no images from "
         "Kubernetes 1.33 on)"
     )
-    return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, severity="info")]
+    return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, "info", field_path(node_class, "amiFamily"))]
 
 
 def find_assumed_role(node_class: NodeClass, ceilings: NodeClassPolicy | None) -> list[NodeClassProblem]:
@@ -86,7 +88,8 @@ def find_assumed_role(node_class: NodeClass, ceilings: NodeClassPolicy | None) -
     )
     unset = "role and instanceProfile are" if node_class.kind == "EC2NodeClass" else "instanceProfile is"
     message = f"{unset} not set: {default} (nodeRoles.names)"
-    return [NodeClassProblem("InstanceProfileReady", "RoleAssumed", message, severity="info")]
+    field = "role" if node_class.kind == "EC2NodeClass" else "instanceProfile"
+    return [NodeClassProblem("InstanceProfileReady", "RoleAssumed", message, "info", field_path(node_class, field))]
 
 
 def find_unpriced_licence(node_class: NodeClass) -> list[NodeClassProblem]:
@@ -97,7 +100,8 @@ def find_unpriced_licence(node_class: NodeClass) -> list[NodeClassProblem]:
         "plans, limits and ceilings have the prices of Linux for its nodes, without the licence of Windows, which EC2 "
         "bills by vCPU: add it with a NodeOverlay (priceAdjustment)"
     )
-    return [NodeClassProblem("AMIsReady", "LicenceNotPriced", message, severity="info")]
+    where = field_path(node_class, "amiSelector" if find_alias(node_class) else "amiFamily")
+    return [NodeClassProblem("AMIsReady", "LicenceNotPriced", message, "info", where)]
 
 
 def find_user_data_problems(node_class: NodeClass) -> list[NodeClassProblem]:

@@ -4,6 +4,7 @@ A resource that is not found becomes a condition, not an exception. Pools of suc
 continue.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field, replace
@@ -23,6 +24,10 @@ from joiner.pools.node_pool import ClassKind, NodeClassRef
 CONDITIONS = ("SubnetsReady", "SecurityGroupsReady", "AMIsReady", "InstanceProfileReady", "ValidationSucceeded")
 PLACEMENT_GROUP_READY = "PlacementGroupReady"
 """The condition that only classes with a placement group have."""
+
+
+PATH: Final = re.compile(r"((?:spec|status)\.[^\s:]+(?: \(its \w+\))?): ")
+"""The path of a field at the beginning of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +107,28 @@ class PlacementGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeClassProblem:
-    """The reason why one condition of the class is not met, and the remedy. ``info`` only reports an assumption."""
+    """The reason why one condition of the class is not met, and the remedy. ``info`` only reports an assumption.
+
+    The message about a field begins with its path in the manifest and a colon; else ``about`` is the path, if the
+    problem is about a field.
+
+    >>> NodeClassProblem("AMIsReady", "a", "spec.userData: it is no TOML").field
+    'spec.userData'
+    >>> NodeClassProblem("AMIsReady", "a", "nodes have the default role", about="spec.role").field
+    'spec.role'
+    """
 
     condition: str
     reason: str
     message: str
     severity: Severity = "error"
+    about: str = ""
+
+    @property
+    def field(self) -> str:
+        """Return the path of the field in the manifest of the class; empty if the problem is about the whole class."""
+        beginning = PATH.match(self.message)
+        return self.about or (beginning[1] if beginning else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +297,7 @@ class ResolvedNodeClass:
             "instanceProfile": self.instance_profile,
             "problems": [
                 {"condition": p.condition, "reason": p.reason, "message": p.message, "severity": p.severity}
+                | ({"about": p.about} if p.about else {})
                 for p in self.problems
             ],
             "generation": self.generation,
@@ -309,7 +331,8 @@ class ResolvedNodeClass:
             ),
             instance_profile=raw["instanceProfile"],
             problems=tuple(
-                NodeClassProblem(p["condition"], p["reason"], p["message"], p["severity"]) for p in raw["problems"]
+                NodeClassProblem(p["condition"], p["reason"], p["message"], p["severity"], p.get("about", ""))
+                for p in raw["problems"]
             ),
             generation=raw["generation"],
             costs=NodeCosts.from_json(raw["costs"]) if raw.get("costs") else None,

@@ -8,7 +8,7 @@ EC2 Windows instance".
 import re
 from collections.abc import Iterator
 
-from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
+from joiner.launching.image_families.image_family import encrypted_volume, field_path, refuse, warn
 from joiner.launching.image_families.image_variants import LATEST, ImageParameter, parse_release
 from joiner.launching.image_families.kubelet_flags import write_kubelet_flags, write_registration_flags
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
@@ -52,7 +52,8 @@ class Windows:
         for term in node_class.image_terms:
             if term.alias and term.alias.partition("@")[2] != LATEST:
                 message = f"the alias {term.alias}: AWS names only the latest images of Windows: use {LATEST}"
-                yield NodeClassProblem("AMIsReady", "TermNotSupported", message)
+                where = field_path(node_class, "amiSelector")
+                yield NodeClassProblem("AMIsReady", "TermNotSupported", message, about=where)
         try:
             read_own_commands(node_class.user_data or "")
         except UserDataRefused as refused:
