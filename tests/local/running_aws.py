@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from botocore.config import Config
 
 from joiner_local.aws_sessions import aws_session
+from joiner_local.stack.stack_processes import dies_with_parent
 
 Found = TypeVar("Found")
 
@@ -105,11 +106,20 @@ class RunningAws:
 
 @contextmanager
 def started_server(data: Path) -> Iterator[tuple[RunningAws, subprocess.Popen[str]]]:
-    """Start the real server process, with this folder for the files that it unpacks."""
+    """Start the real server process, with this folder for the files that it unpacks. It ends with the tests' process,
+    whatever ends that.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     with (data / "server.log").open("w") as log:
         command = [sys.executable, "-m", "joiner_local.aws.server", "--port", "0", "--data", str(data)]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment)
+        server = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment,
+            preexec_fn=dies_with_parent(),  # noqa: PLW1509 - two system calls, no lock is taken in it
+        )
     assert server.stdout is not None
     try:
         ready = server.stdout.readline().split()

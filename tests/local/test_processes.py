@@ -11,6 +11,8 @@ import pytest
 
 from joiner_local.stack.stack_processes import ProcessIdentity, Program, ProgramFailed, Programs, end, session_members
 
+REPOSITORY = Path(__file__).parents[2]
+
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Iterator[Programs]:
@@ -91,6 +93,23 @@ def test_a_program_dies_with_its_starter(tmp_path: Path) -> None:
         assert starter.stdout is not None
         child = ProcessIdentity.of(int(starter.stdout.readline()))
         assert child is not None
+        starter.kill()
+    deadline = time.monotonic() + 5
+    while child.lives() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not child.lives()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals children when their parent dies")
+def test_the_local_aws_of_tests_ends_with_tests_that_are_killed(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from tests.local.running_aws import started_server;"
+        f"server = started_server(Path({str(tmp_path)!r})); print(server.__enter__()[1].pid, flush=True); input()"
+    )
+    with subprocess.Popen(python(code), cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as starter:
+        assert starter.stdout is not None
+        child = ProcessIdentity.of(int(starter.stdout.readline()))
+        assert child is not None and child.lives()
         starter.kill()
     deadline = time.monotonic() + 5
     while child.lives() and time.monotonic() < deadline:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from joiner_local.knob_client import KnobUnknown, knobs_of, turn_knob
+from joiner_local.stack.stack_processes import dies_with_parent
 from tests.local.running_aws import RunningAws, eventually
 
 REPORT = """
@@ -32,7 +33,14 @@ def test_it_prints_its_address_and_its_sandboxes_end_with_it(tmp_path: Path) -> 
     command = [sys.executable, "-m", "joiner_local.aws.server", "--data", str(tmp_path)]
     foreign = os.environ | {"AWS_PROFILE": "production", "AWS_ENDPOINT_URL": "https://example.com"}
     with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=foreign)
+        server = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=foreign,
+            preexec_fn=dies_with_parent(),  # noqa: PLW1509 - two system calls, no lock is taken in it
+        )
     assert server.stdout is not None
     try:
         line = server.stdout.readline()
