@@ -122,6 +122,34 @@ def test_instance_store_as_one_disk_takes_its_place() -> None:
     assert compute_capacity(LARGE, node_class(instance_store_policy="RAID0"))["ephemeral-storage"] == 75 * 10**9
 
 
+def test_windows_nodes_do_not_use_their_instance_store() -> None:
+    plain, striped = (
+        node_class(ami_family="Windows2022"),
+        node_class(ami_family="Windows2022", instance_store_policy="RAID0"),
+    )
+
+    assert compute_allocatable(LARGE, striped) == compute_allocatable(LARGE, plain)
+    assert compute_capacity(LARGE, striped)["ephemeral-storage"] == 50 * 2**30
+
+
+def test_a_class_of_the_family_custom_declares_what_its_user_data_does() -> None:
+    declared = node_class({"maxPods": 10}, ami_family="Custom", instance_store_policy="RAID0")
+
+    assert compute_capacity(LARGE, declared)["ephemeral-storage"] == 75 * 10**9
+    assert compute_allocatable(LARGE, declared)["pods"] == 10
+
+
+def test_no_other_root_volume_of_bottlerocket_holds_the_files_of_pods() -> None:
+    system, files = BlockDevice("/dev/xvda", 100, root=True), BlockDevice("/dev/xvdb", 30)
+
+    amounts = [
+        compute_capacity(LARGE, node_class(ami_family="Bottlerocket", block_devices=devices))["ephemeral-storage"]
+        for devices in ((system,), (system, files))
+    ]
+
+    assert amounts == [20 * 2**30, 30 * 2**30]
+
+
 def test_a_type_of_which_only_the_answer_is_known_keeps_its_reserves() -> None:
     instance_type = InstanceType(
         "x.large",

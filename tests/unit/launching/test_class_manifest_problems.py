@@ -31,7 +31,16 @@ CASES: dict[str, tuple[NodeClass, list[str]]] = {
     "a role without a profile": (replace(MODERN, role="special"), ["InstanceProfileMissing"]),
     "a custom class without user data": (
         replace(CUSTOM, kubelet=KubeletConfiguration({"maxPods": 5}), instance_store_policy="RAID0"),
-        ["UserDataMissing", "WithoutEffect", "WithoutEffect"],
+        ["UserDataMissing", "DeclaredOnly", "DeclaredOnly"],
+    ),
+    "a root volume of Bottlerocket that has no files of pods": (
+        replace(
+            MODERN,
+            ami_family="Bottlerocket",
+            image_terms=(ImageTerm(alias="bottlerocket@latest"),),
+            block_devices=(BlockDevice("/dev/xvda", 20, "gp3", root=True),),
+        ),
+        ["WithoutEffect"],
     ),
     "a NodeConfig that is no YAML": (
         replace(MODERN, user_data="apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: [1,"),

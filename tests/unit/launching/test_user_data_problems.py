@@ -10,11 +10,13 @@ import pytest
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.mime_parts import NODE_CONFIG
 from joiner.launching.image_families.node_settings import NodeSettings
+from joiner.launching.image_families.windows import read_own_commands
 from joiner.pools.node_class import ImageFamily
 from joiner_local.node_agent.node_config import read_node_config
 from tests.unit.launching.launch_scenario import CLUSTER, TEMPLATE, resolved
 
 CERTIFICATE = base64.b64encode(b"-----BEGIN CERTIFICATE-----\n").decode()
+POWERSHELL = "#!/usr/bin/env pwsh\n# tasks: none\n[string]$settings = 'a'\n"
 SCRIPT = "#!/bin/bash\necho 'own'\n"
 CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
 BASE64_CONFIG = f"{NODE_CONFIG}\nContent-Transfer-Encoding: base64"
@@ -85,6 +87,12 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
         ("Bottlerocket", "[settings.kubernetes]\nnode-taints = {}", "WithoutEffect", "set the taints of the pool"),
         ("Windows2022", "<powershell>\nA\n</powershell>\n<persist>true</persist>", "InvalidUserData", "without '<"),
         ("Windows2022", "</powershell><script>", "InvalidUserData", "write the commands alone"),
+        ("Windows2022", "#!/bin/bash\necho hi", "InvalidUserData", "and this is a script of Linux: write PowerShell"),
+        ("Windows2019", "<powershell>\n#!/bin/sh\n</powershell>", "InvalidUserData", "a script of Linux"),
+        ("Windows2022", "#cloud-config\npackages: [a]", "InvalidUserData", "a configuration of cloud-init"),
+        ("Windows2022", "version: 1.1\ntasks:\n- task: enableOpenSsh", "InvalidUserData", "tasks of EC2Launch"),
+        ("Windows2025", CONFIG, "InvalidUserData", "a NodeConfig of nodeadm"),
+        ("Windows2022", "[settings.kubernetes]\nmax-pods = 5", "InvalidUserData", "settings of Bottlerocket"),
         (
             "AL2023",
             "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: [1,",
@@ -168,3 +176,7 @@ def test_user_data_that_nodeadm_and_cloud_init_read_has_no_problem(user_data: st
     )
     assert resolved(named).problems == ()
     assert read_node_config(IMAGE_FAMILIES["AL2023"].write_user_data(own).encode()).cluster == "prod"
+
+
+def test_powershell_that_resembles_other_user_data_is_read() -> None:
+    assert read_own_commands(POWERSHELL) == POWERSHELL.strip()

@@ -191,12 +191,12 @@ def _eviction(kubelet: KubeletConfiguration, signal: str, whole: int, default: i
 def _storage(instance_type: InstanceType, node_class: NodeClass | None) -> int:
     if node_class is None:
         return instance_type.capacity.get(EPHEMERAL_STORAGE, 0)
-    local = instance_type.labels.get(LOCAL_NVME)
+    family = family_capacity(node_class)
+    local = instance_type.labels.get(LOCAL_NVME) if family.mounts_instance_store else None
     if node_class.instance_store_policy == "RAID0" and local:
         return int(local) * GB
     devices = node_class.block_devices
-    family = family_capacity(node_class)
-    chosen = next((one for one in devices if one.root), None)
+    chosen = None if family.fixed_pods_device else next((one for one in devices if one.root), None)
     if chosen is None and node_class.ami_family == "Custom" and devices:
         chosen = devices[-1]
     if chosen is None:

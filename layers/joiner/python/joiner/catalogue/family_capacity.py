@@ -19,6 +19,9 @@ PRIVATE_ADDRESS = "vpc.amazonaws.com/PrivateIPv4Address"
 @dataclass(frozen=True, slots=True)
 class FamilyCapacity:
     """``pods_device`` is the volume with the files of pods, and ``volume_gib`` its size if the class names none.
+    ``fixed_pods_device``: no other volume can have them, whatever the class calls its root volume.
+    ``mounts_instance_store``: nodes make one file system of their instance store, for the files of pods, if the class
+    sets ``instanceStorePolicy``. With the family Custom, the class declares what its user data does.
 
     ``reserves_for_own_pods``: the kubelet reserves memory for the pods that it allows, not for those that the network
     interfaces allow. ``pods_per_core``: the kubelet has this setting. ``pods`` is the number of pods without maxPods;
@@ -27,6 +30,8 @@ class FamilyCapacity:
 
     pods_device: str = "/dev/xvda"
     volume_gib: int = 20
+    fixed_pods_device: bool = False
+    mounts_instance_store: bool = True
     reserves_for_own_pods: bool = False
     pods_per_core: bool = True
     pods: int | None = None
@@ -45,12 +50,21 @@ class FamilyCapacity:
 
 
 def _windows(build: str) -> FamilyCapacity:
-    return FamilyCapacity("/dev/sda1", 50, reserves_for_own_pods=True, pods=110, windows_build=build)
+    return FamilyCapacity(
+        "/dev/sda1",
+        50,
+        mounts_instance_store=False,
+        reserves_for_own_pods=True,
+        pods=110,
+        windows_build=build,
+    )
 
 
 AMAZON_LINUX = FamilyCapacity()
 FAMILY_CAPACITIES: Mapping[ImageFamily, FamilyCapacity] = {
-    "Bottlerocket": FamilyCapacity(pods_device="/dev/xvdb", reserves_for_own_pods=True, pods_per_core=False),
+    "Bottlerocket": FamilyCapacity(
+        pods_device="/dev/xvdb", fixed_pods_device=True, reserves_for_own_pods=True, pods_per_core=False
+    ),
     "Ubuntu": FamilyCapacity(pods_device="/dev/sda1"),
     "Windows2019": _windows("10.0.17763"),
     "Windows2022": _windows("10.0.20348"),

@@ -16,8 +16,9 @@ such instance type; did you mean m5.large?
 """
 
 import difflib
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Final
@@ -40,6 +41,9 @@ NOUNS: Final = {
 }
 LIMITED: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods", "nodes"})
 """What every node counts against limits, whatever its instance type."""
+FAMILY: Final = f"{names.INSTANCE_PREFIX}family"
+SERIES: Final = re.compile(r"[a-z]+[0-9]+")
+"""The series and the generation of an instance family, such as m6 of m6id."""
 OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
 """Keys whose values come from nodes or node classes. The catalogue does not list these values."""
 
@@ -247,7 +251,7 @@ def _remedy(key: str, unknown: list[str], known: frozenset[str]) -> str:
     noun = NOUNS.get(key)
     message = f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
     spelt = [value for value in unknown[:MOST_SHOWN] if not value.isdecimal()]
-    alike = {names.INSTANCE_TYPE: suggest_instance_types, names.ZONE: _suggest_zones}.get(key, _alike)
+    alike = SUGGESTIONS.get(key, _alike)
     near = {one: None for value in spelt for one in alike(value, known)}
     if key == names.ZONE:
         regions = {names.region_of(value) for value in unknown}
@@ -303,9 +307,23 @@ def suggest_instance_types(unknown: str, known: Collection[str]) -> list[str]:
         families.setdefault(one.partition(".")[0], []).append(one)
     if family in families:
         return _alike(unknown, families[family]) or families[family][:NEAR]
-    near = _alike(family, families)
+    near = _suggest_families(family, families)
     of_the_size = [f"{one}.{size}" for one in near if f"{one}.{size}" in families[one]]
     return of_the_size or _alike(unknown, [one for name in near for one in families[name]])
+
+
+def _suggest_families(unknown: str, known: Collection[str]) -> list[str]:
+    """Return the families with a similar name, else the shortest names of the same series and generation.
+
+    >>> families = ["m6gd", "m6i", "m6a", "m5", "c6a", "u-6tb1", "r7iz"]
+    >>> [_suggest_families(name, families) for name in ("m6zz", "M6zz-flex", "r7zi", "zz9")]
+    [['m6a', 'm6i'], ['m6a', 'm6i'], ['r7iz'], []]
+    """
+    if near := _alike(unknown, known):
+        return near
+    series = SERIES.match(unknown.lower())
+    same = [one for one in known if series and SERIES.match(one) and one.startswith(series[0])]
+    return sorted(same, key=lambda one: (len(one), one))[:NEAR]
 
 
 def _alike(unknown: str, known: Iterable[str]) -> list[str]:
@@ -317,3 +335,11 @@ def _alike(unknown: str, known: Iterable[str]) -> list[str]:
     lower = {one.lower(): one for one in sorted(known)}
     same = lower.get(unknown.lower())
     return [same] if same else [lower[one] for one in difflib.get_close_matches(unknown.lower(), lower, n=NEAR)]
+
+
+SUGGESTIONS: Final[Mapping[str, Callable[[str, Collection[str]], list[str]]]] = {
+    names.INSTANCE_TYPE: suggest_instance_types,
+    FAMILY: _suggest_families,
+    names.ZONE: _suggest_zones,
+}
+"""How nearest values are found for labels whose values have a structure."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
+from joiner.catalogue.family_capacity import FAMILY_CAPACITIES
 from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
 from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
@@ -60,6 +61,9 @@ TEXTS = (
 )
 """Tables of settings.kubernetes whose values are texts; Bottlerocket refuses all settings if one is a number."""
 
+PODS = FAMILY_CAPACITIES["Bottlerocket"].pods_device
+"""The volume with the files of pods."""
+
 MOUNT_COMMAND = "000-mount-instance-storage"
 MOUNTED = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
 
@@ -69,7 +73,7 @@ class Bottlerocket:
 
     name: ImageFamily = "Bottlerocket"
     kubernetes_versions = ""
-    devices = (encrypted_volume("/dev/xvda", 4), encrypted_volume("/dev/xvdb", 20))
+    devices = (encrypted_volume("/dev/xvda", 4), encrypted_volume(PODS, 20))
 
     def list_parameters(self, version: str, release: str) -> tuple[ImageParameter, ...]:
         """Return the SSM parameters of the family's images."""
@@ -94,6 +98,12 @@ class Bottlerocket:
         if node_class.kubelet and node_class.kubelet.pods_per_core:
             message = "Bottlerocket has no such setting: use maxPods"
             yield warn(node_class, "kubelet.podsPerCore", "WithoutEffect", message)
+        if other := [one.device_name for one in node_class.block_devices if one.root and one.device_name != PODS]:
+            message = (
+                f"rootVolume of {other[0]} has no effect: Bottlerocket keeps the files of pods on {PODS}, and plans "
+                f"count that volume: set its size"
+            )
+            yield warn(node_class, "blockDeviceMappings", "WithoutEffect", message)
         try:
             own_settings = read_own_settings(node_class.user_data or "")
         except UserDataRefused as refused:

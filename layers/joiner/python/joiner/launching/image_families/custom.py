@@ -36,11 +36,14 @@ class CustomImages:
                 f"with the taints of the pool), or pods may start on the node before it is registered"
             )
             yield warn(node_class, "userData", "RegistrationTaintMissing", message)
-        without_effect = "it has no effect with the family Custom: write it into userData"
+        declared = (
+            "nodes of the family Custom do not get it from here, and plans count it as what userData sets on them: "
+            "write the same there"
+        )
         if node_class.kubelet is not None:
-            yield warn(node_class, "kubelet", "WithoutEffect", without_effect)
+            yield warn(node_class, "kubelet", "DeclaredOnly", declared)
         if node_class.instance_store_policy:
-            yield warn(node_class, "instanceStorePolicy", "WithoutEffect", without_effect)
+            yield warn(node_class, "instanceStorePolicy", "DeclaredOnly", declared)
 
     def write_user_data(self, settings: NodeSettings) -> str:
         """Return the user data of the class as it is."""

@@ -1,12 +1,14 @@
 """Windows Server: EC2Launch runs the PowerShell of the user data, whose last command starts the kubelet.
 
-The user's commands run before it. Sources: Amazon EKS user guide, "Create nodes with optimized Windows AMIs" (the
-arguments of ``Start-EKSBootstrap.ps1``, the parameters with images); EC2 user guide, "Run commands when you launch an
-EC2 Windows instance".
+The user's commands run before it, in the same script: a line that is no PowerShell can keep the whole script from
+running, and the node from joining. EC2Launch v2 runs what is between the tags powershell or script, or the tasks of a
+YAML document, and nothing else. Sources: Amazon EKS user guide, "Create nodes with optimized Windows AMIs" (the
+arguments of ``Start-EKSBootstrap.ps1``, the parameters with images); EC2 user guide, "How Amazon EC2 handles user data
+for Windows instances".
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from joiner.launching.image_families.image_family import encrypted_volume, field_path, refuse, warn
 from joiner.launching.image_families.image_variants import LATEST, ImageParameter, parse_release
@@ -17,6 +19,15 @@ from joiner.pools.node_class import ImageFamily
 
 BOOTSTRAP = '[string]$EKSBootstrapScriptFile = "$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1"'
 BLOCK = re.compile(r"\s*<powershell>(.*)</powershell>\s*", re.DOTALL | re.IGNORECASE)
+OTHER_FORMS: Mapping[str, re.Pattern[str]] = {
+    "a script of Linux": re.compile(r"#!(?!.*(pwsh|powershell))", re.IGNORECASE),
+    "a configuration of cloud-init": re.compile(r"#(cloud-config|cloud-boothook|include|part-handler)\b"),
+    "tasks of EC2Launch in YAML": re.compile(r"(version: *[0-9.]+\s+)?tasks:", re.IGNORECASE),
+    "a NodeConfig of nodeadm": re.compile(r"(---\s+)?(apiVersion|kind): *\S"),
+    "settings of Bottlerocket": re.compile(r"\[settings[.\]]"),
+}
+"""What the user data of other programs begins with."""
+
 TAG = re.compile(r"</?(powershell|script|persist|version|runAsLocalSystem)>|^mime-version:", re.IGNORECASE)
 
 
@@ -59,7 +70,7 @@ class Windows:
         except UserDataRefused as refused:
             yield refuse(node_class, "userData", refused.reason, str(refused))
         if node_class.instance_store_policy:
-            message = "Windows nodes make no file system of their instance store: remove it"
+            message = "Windows nodes make no file system of their instance store, and plans do not count it: remove it"
             yield warn(node_class, "instanceStorePolicy", "WithoutEffect", message)
 
     def write_user_data(self, settings: NodeSettings) -> str:
@@ -88,5 +99,10 @@ def read_own_commands(text: str) -> str:
     commands = (whole[1] if whole else text).strip()
     if found := TAG.search(commands):
         message = f"Windows nodes read PowerShell, without {found[0]!r}: write the commands alone"
+        raise UserDataRefused("InvalidUserData", message)
+    if other := next((form for form, begins in OTHER_FORMS.items() if begins.match(commands)), ""):
+        message = (
+            f"Windows nodes read PowerShell, and this is {other}: write it as PowerShell, or use another amiFamily"
+        )
         raise UserDataRefused("InvalidUserData", message)
     return commands
