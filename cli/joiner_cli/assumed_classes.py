@@ -15,7 +15,6 @@ from joiner.catalogue import Offering
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.class_manifest_problems import find_assumed_role, find_manifest_problems, find_unpriced_licence
-from joiner.launching.image_families.image_family import field_path
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import choose_family, explain_assumed_images, list_image_parameters
 from joiner.launching.user_launch_templates import refuse_template
@@ -23,6 +22,7 @@ from joiner.planning import Snapshot
 from joiner.pools import Image, InvalidManifest, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
 from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.codecs.manifest_fields import format_value
+from joiner.pools.node_class import field_path
 from joiner.pools.node_pool import NodeClassRef
 from joiner_cli.unknown_reservations import find_unknown_reservations
 

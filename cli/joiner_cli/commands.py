@@ -1,7 +1,7 @@
 """The commands of `joiner`: results on stdout, commentary on stderr.
 
 Exit codes: 0, the command succeeded; 1, the command failed or the command line is wrong, and stderr says why; 2, pods
-stay pending; 3, an unexpected error (``unexpected_errors``).
+stay pending or nodes are not launched; 3, an unexpected error (``unexpected_errors``).
 """
 
 import importlib.metadata

@@ -68,13 +68,21 @@ class ManifestPlan:
 
     @property
     def exit_code(self) -> int:
-        """0: every pod is placed. 2: pods stay pending. 1: the plan leaves out invalid objects."""
-        return 1 if self.errors else 2 if self.plan.pending else 0
+        """0: every pod is placed. 2: pods stay pending, or nodes of claims and static pools are not launched. 1: the
+        plan leaves out invalid objects."""
+        return 1 if self.errors else 2 if self.plan.pending or self.plan.unlaunched else 0
+
+    @property
+    def unused_overlays(self) -> frozenset[str]:
+        """The valid NodeOverlays that the plan does not use, because they contradict others."""
+        contradicted = {one.object for one in self.plan.problems if one.severity == "error"}
+        invalid = {one.object for one in self.errors}
+        return frozenset(each for each in contradicted - invalid if each.startswith("NodeOverlay/"))
 
     @property
     def empty(self) -> bool:
-        """Whether the plan has no nodes and no pending pods."""
-        return not (self.plan.nodes or self.plan.existing or self.plan.pending)
+        """Whether the plan has no nodes and lacks none."""
+        return not (self.plan.nodes or self.plan.existing or self.plan.pending or self.plan.unlaunched)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's JSON with the seconds that reading and planning took."""

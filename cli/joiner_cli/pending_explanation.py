@@ -10,6 +10,7 @@ from itertools import product
 
 from joiner import names
 from joiner.catalogue import InstanceType, Offering, compute_allocatable
+from joiner.catalogue.class_compatibility import find_exclusion
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
 from joiner.cluster import Pod, Requirements, VolumeUnusable, sum_resources
 from joiner.cluster.quantities import format_amount
@@ -118,8 +119,9 @@ def _first_failed_rule(
     if key := _unmet_key(pool.requirements, labels, place | open_keys):
         return POOL, f"the pool requires {key} {pool.requirements[key]}"
     resolved = found.classes[pool.class_ref.key]
-    if resolved.images and not any(image.requirements.allow(known.labels) for image in resolved.images):
-        return OFFERED, "its node class has no image for it"
+    if exclusion := find_exclusion(known, found.manifests.snapshot.node_class(pool), resolved):
+        by = f"{exclusion.field} of {resolved.key} excludes it" if exclusion.field else "the IPv6 cluster excludes it"
+        return OFFERED, by
     tenancies = list_tenancies(pool, dedicated_required=any(map(requires_dedicated, wanted)))
     offerings = DedicatedPrices(found.catalogue.catalogue).offerings(known, tenancies)
     if not offerings and known.offerings:

@@ -103,8 +103,8 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
     """Show which nodes these manifests would get, and their price.
 
     The plan shows whether it is proven to be optimal, or its distance from a lower bound of the price; and for each
-    pod that stays pending, the reason for each pool. Exit code 0: every pod is placed. 2: some pods stay pending. 1:
-    some input is invalid; the plan leaves it out.
+    pod that stays pending, the reason for each pool. Exit code 0: every pod is placed. 2: some pods stay pending, or
+    a NodeClaim or a static pool does not get its nodes. 1: some input is invalid; the plan leaves it out.
     """
     with _input_errors_reported():
         limits = read_limits(settings)
@@ -214,6 +214,8 @@ def _print_commentary(found: ManifestPlan) -> None:
     about = f" ({'; '.join(facts)})" if facts else ""
     _print_to_stderr(f"catalogue: {found.catalogue.source}{about}")
     counts = [_number(number, kind) for kind, number in found.manifests.counts.items()]
+    if unused := found.unused_overlays:
+        counts = [f"{each} ({len(unused)} not applied)" if "NodeOverlay" in each else each for each in counts]
     read = ", ".join(counts) or "no objects"
     _print_to_stderr(f"read {read} in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
 

@@ -40,6 +40,7 @@ from joiner.adapters.status_writing import write_declared_statuses
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue import close_unsatisfiable_pools
+from joiner.catalogue.class_compatibility import close_excluded_pools
 from joiner.launching import Launch
 from joiner.launching.launch_grouping import RefusedClaim, group_launches
 from joiner.lifecycle.claim_progress import assess_progress
@@ -159,10 +160,12 @@ class ClaimRecording:
             self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
 
     def _problems(self, world: Snapshot, plan: Plan) -> tuple[InvalidManifest, ...]:
-        """Return the problems of all objects; a pool whose requirements nothing in the catalogue meets has an error."""
+        """Return the problems of all objects; a pool has an error if nothing in the catalogue meets its requirements,
+        or if its class excludes all that does."""
         problems = tuple(dict.fromkeys((*world.problems, *plan.problems)))
         if not plan.problems:
             return problems
+        problems = close_excluded_pools(problems)
         return close_unsatisfiable_pools(problems, world.pools, documents.get_catalogue(self._store))
 
     def _unlaunched_claims(

@@ -87,6 +87,7 @@ def render_plan_page(
         _render_section("New nodes", boxes, len(plan.nodes)),
         _render_section("Existing nodes", there, len(plan.existing)),
         _render_pending(plan),
+        _render_unlaunched(plan),
         f"<h2>Problems and notes</h2><ul>{''.join(f'<li>{_escape(one)}</li>' for one in notes)}</ul>" if notes else "",
         "</body></html>",
     ]
@@ -194,6 +195,15 @@ def _render_pending(plan: Plan) -> str:
             )
             rows.append(f"<tr><td>{len(pods):,}</td><td>{_escape(shorten_names(pods))}</td><td>{why}</td></tr>")
     return f"<h2>Pending</h2><table><tr><th>Pods</th><th>Which</th><th>Why</th></tr>{''.join(rows)}</table>"
+
+
+def _render_unlaunched(plan: Plan) -> str:
+    rows = [
+        f"<tr><td>{one.nodes:,}</td><td>{_escape(one.owner)}</td><td>{_escape(one.reason)}</td></tr>"
+        for one in plan.unlaunched
+    ]
+    head = "<h2>Not launched</h2><table><tr><th>Nodes</th><th>For</th><th>Why</th></tr>"
+    return f"{head}{''.join(rows)}</table>" if rows else ""
 
 
 def _share(used: Resources, allocatable: Resources, name: str) -> str:

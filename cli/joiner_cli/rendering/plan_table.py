@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from joiner.cluster import Resources, sum_resources
-from joiner.planning import PendingPod, Plan, PlannedNode, Reason
+from joiner.planning import PendingPod, Plan, PlannedNode, Reason, UnlaunchedNodes
 from joiner_cli.rendering.text_columns import format_columns, format_dollars, format_percent, name_pool, shorten_names
 
 PART_NAMES: Final = {
@@ -27,13 +27,14 @@ def render_plan_table(plan: Plan) -> str:
         _render_nodes(plan.nodes),
         _render_existing(plan),
         _render_pending(plan.pending),
+        _render_unlaunched(plan.unlaunched),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def render_plan_summary(plan: Plan) -> str:
     """Return the number of nodes and pods and the price, in up to four lines."""
-    if not (plan.nodes or plan.existing or plan.pending):
+    if not (plan.nodes or plan.existing or plan.pending or plan.unlaunched):
         return "No pods are pending: nothing to do."
     lines = [_count_nodes_and_pods(plan)]
     if plan.nodes:
@@ -83,6 +84,8 @@ def _count_nodes_and_pods(plan: Plan) -> str:
     parts = [f"{_number(len(plan.nodes), 'new node')} for {_number(new, 'pod')}"] if plan.nodes else []
     parts += [f"{_number(there, 'pod')} on {_number(len(plan.existing), 'existing node')}"] if there else []
     parts += [f"{_number(len(plan.pending), 'pod')} pending"] if plan.pending else []
+    if lacking := sum(one.nodes for one in plan.unlaunched):
+        parts.append(f"{_number(lacking, 'node')} of claims and static pools not launched")
     return f"{', '.join(parts)}."
 
 
@@ -158,6 +161,12 @@ def _render_pending(pending: Sequence[PendingPod]) -> str:
         if not reasons:
             rows.append([*shown, "-", "no reason was found"])
     return format_columns([">PENDING", "WHICH", "POOL", "WHY"], rows) if rows else ""
+
+
+def _render_unlaunched(unlaunched: Iterable[UnlaunchedNodes]) -> str:
+    """Return the table of the nodes that standalone claims and static pools lack."""
+    rows = [[f"{one.nodes:,}", one.owner, one.reason] for one in unlaunched]
+    return format_columns([">NOT LAUNCHED", "FOR", "WHY"], rows) if rows else ""
 
 
 def describe_reason(reason: Reason) -> str:

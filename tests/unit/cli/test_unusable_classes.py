@@ -164,7 +164,11 @@ def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> 
             "it is not set: nodes of the family Custom join only if the image itself makes them",
             "warning",
         ),
-        ("it has no effect with the family Custom: write it into userData", "warning"),
+        (
+            "nodes of the family Custom do not get it from here, and plans count it as what userData sets on them: "
+            "write the same there",
+            "warning",
+        ),
         (UNCHECKED, "info"),
         (
             "images chosen by id, name, tags or parameter are not looked up: this plan assumes one for each "

@@ -81,8 +81,9 @@ def test_of_two_contradicting_overlays_the_last_by_name_is_used_until_it_is_dele
 
     cluster.scale_up("up-1")
     assert conditions(cluster) == {
-        "a": "False Conflict: ValidationSucceeded: NodeOverlay/b has the same weight 0 and also sets the price of "
-        "m5.large: give one of them another weight, or other requirements",
+        "a": "False Conflict: ValidationSucceeded: it is not applied, and NodeOverlay/b is, the last of the two by "
+        "name: both have the weight 0 and set the price of m5.large: give one of them another weight, or "
+        "other requirements",
         "b": "True Ready: ",
         "elsewhere": "True Ready: ",
     }

@@ -6,7 +6,7 @@ from typing import Any
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import Conditions
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-from tests.unit.functions.small_account import CLUSTER, NODEPOOL, pending
+from tests.unit.functions.small_account import CLUSTER, NODECLASS, NODEPOOL, pending
 
 
 def notes_on(cluster: SimulatedCluster, kind: str) -> list[str]:
@@ -38,6 +38,22 @@ def test_a_pool_that_no_instance_type_meets_is_not_ready(cluster: SimulatedClust
     ready = Conditions.from_kube(found["status"]["conditions"])["Ready"]
     assert (ready.status, ready.reason) == ("False", "ValidationFailed")
     assert "m5.lrge: the catalogue has no such instance type" in ready.message
+
+
+def test_a_pool_whose_class_excludes_every_instance_type_is_not_ready(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    options = {"cpuOptions": {"nestedVirtualization": "enabled"}}
+    cluster.kube.put({**NODECLASS, "spec": {**NODECLASS["spec"], **options}})
+
+    cluster.scale_up("up-1")
+
+    why = "every instance type that {}; spec.cpuOptions.nestedVirtualization: m5.large cannot run virtual machines"
+    (found,) = cluster.kube.all(kinds.NODEPOOLS)
+    ready = Conditions.from_kube(found["status"]["conditions"])["Ready"]
+    assert (ready.status, ready.reason) == ("False", "ValidationFailed")
+    assert f"this class excludes {why.format('the pool allows')}" in ready.message
+    (note,) = notes_on(cluster, "Pod")
+    assert f"its class EC2NodeClass/default excludes {why.format('the pod and the pool allow')}" in note
 
 
 def test_a_pause_is_shown_on_every_pool_once_in_ten_minutes(cluster: SimulatedCluster) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from joiner.catalogue import InstanceType, compute_allocatable, compute_capacity
 from joiner.catalogue.allocatable import compute_default_capacity, subtract_reserves
-from joiner.catalogue.class_compatibility import find_incompatibility
+from joiner.catalogue.class_compatibility import find_exclusion
 from joiner.catalogue.instance_features import InstanceFeatures
 from joiner.catalogue.instance_types import Interfaces
 from joiner.launching.node_class_resolution import resolve_node_class
@@ -176,7 +176,8 @@ def test_settings_of_the_class_are_kept(
 def test_types_without_nitro_are_not_offered() -> None:
     old = replace(M5, name="m4.large", labels={"karpenter.k8s.aws/instance-hypervisor": "xen"})
 
-    assert find_incompatibility(old, PLAIN) == "ipFamily ipv6: m4.large is not based on Nitro"
-    assert find_incompatibility(old, NodeClass("default")) == ""
-    assert find_incompatibility(M5, PLAIN) == ""
-    assert find_incompatibility(replace(M5, labels={}), PLAIN) == ""  # bare metal
+    reason = "m4.large is not based on Nitro, which the ipFamily ipv6 of the cluster needs"
+    assert str(find_exclusion(old, PLAIN)) == reason
+    assert find_exclusion(old, NodeClass("default")) is None
+    assert find_exclusion(M5, PLAIN) is None
+    assert find_exclusion(replace(M5, labels={}), PLAIN) is None  # bare metal

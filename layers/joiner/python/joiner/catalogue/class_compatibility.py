@@ -7,97 +7,204 @@ Amazon Linux 2023 user guide, "System requirements" (no first generation of Grav
 """
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from joiner import names
+from joiner.catalogue.allocatable import LOCAL_NVME
+from joiner.catalogue.family_capacity import family_capacity, family_labels
 from joiner.catalogue.instance_types import Catalogue, InstanceType
-from joiner.pools import InvalidManifest, NodeClass, NodePool
-from joiner.pools.node_class import EFA_ONLY
+from joiner.pools import Image, InvalidManifest, NodeClass, NodePool, ResolvedNodeClass
+from joiner.pools.node_class import EFA_ONLY, field_path
 
 XEN = "xen"
 HYPERVISOR = f"{names.INSTANCE_PREFIX}hypervisor"
 FIRST_GRAVITON = "a1."
 """The beginning of the names of all types with Graviton 1."""
+SHOWN: Final = 2
+"""Fields with an example in an explanation."""
+EXCLUDES: Final = "excludes every instance type that"
+ALLOW_OTHERS: Final = "allow other instance types"
 
 
-def find_incompatibility(known: InstanceType, node_class: NodeClass | None, strategy: str = "") -> str:
-    """Return the field of the class or of its cluster that a node of this type cannot have, and why; empty if it can
-    have all.
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Why no node of an instance type can be launched from a class: the path of the field, and what the type lacks.
 
-    ``strategy`` is that of its placement group.
-
-    >>> find_incompatibility(InstanceType("m5.large"), NodeClass("vms", nested_virtualization="enabled"))
-    'cpuOptions.nestedVirtualization: m5.large cannot run virtual machines'
+    The field is empty for what the cluster needs, and not the class.
     """
-    if strategy == "cluster" and not known.features.cluster_groups:
-        return f"placementGroupSelector: {known.name} cannot be in a cluster placement group"
-    of_image = _image_problem(known, node_class)
-    if of_image or node_class is None or not node_class.limits_types:
-        return of_image
-    if node_class.nested_virtualization == "enabled" and not known.features.nested_virtualization:
-        return f"cpuOptions.nestedVirtualization: {known.name} cannot run virtual machines"
-    if node_class.connection_tracking and known.labels.get(HYPERVISOR) == XEN:
-        return f"connectionTracking: {known.name} is not based on Nitro"
-    if node_class.in_ipv6_cluster:
-        of_addresses = (
-            f"ipFamily ipv6: {known.name} is not based on Nitro" if known.labels.get(HYPERVISOR) == XEN else ""
-        )
-    else:
-        of_addresses = _prefix_problem(known, node_class.ip_prefix_count)
-    return of_addresses or _interface_problem(known, node_class)
+
+    field: str
+    cause: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.cause}" if self.field else self.cause
 
 
-def find_class_conflict(
-    pool: NodePool, node_class: NodeClass | None, catalogue: Catalogue, strategy: str = ""
-) -> InvalidManifest | None:
-    """Return the problem of a pool whose class sets something that no instance type of the pool can have, or None."""
-    reasons = []
+def find_exclusion(
+    known: InstanceType, node_class: NodeClass | None, resolved: ResolvedNodeClass | None = None
+) -> Exclusion | None:
+    """Return why the type cannot be launched from the class, or None if it can.
+
+    ``node_class`` is None for a class that is not declared, as in a plan from files. ``resolved`` has its images and
+    its placement group.
+
+    >>> print(find_exclusion(InstanceType("m5.large"), NodeClass("vms", nested_virtualization="enabled")))
+    spec.cpuOptions.nestedVirtualization: m5.large cannot run virtual machines
+    """
+    if resolved is not None:
+        own = node_class or NodeClass(resolved.name, resolved.kind)
+        if cause := _explain_missing_image(known, resolved):
+            named = own.image_terms or own.launch_template or own.kind == "EC2NodeClass"
+            return Exclusion(field_path(own, "amiSelector" if named else "amiFamily"), cause)
+        group = resolved.placement_group
+        if group and group.strategy == "cluster" and not known.features.cluster_groups:
+            cause = f"{known.name} cannot be in a cluster placement group, which {group.name} is"
+            return Exclusion("spec.placementGroupSelector", cause)
+    if node_class is None:
+        return None
+    if cause := _explain_old_graviton(known, node_class):
+        return Exclusion(field_path(node_class, "amiFamily"), cause)
+    return _find_lacking_feature(known, node_class) if node_class.limits_types else None
+
+
+def list_exclusions(
+    pool: NodePool, node_class: NodeClass | None, catalogue: Catalogue, resolved: ResolvedNodeClass | None = None
+) -> list[Exclusion]:
+    """Return why the class excludes each type that meets the requirements of the pool on instance types, by name; empty
+    if it excludes only some of them, or none meets them.
+    """
+    found, of_family = [], family_labels(node_class)
     for name in sorted(catalogue.types):
         known = catalogue.types[name]
-        decided = {key for key in pool.requirements if key in known.labels}
-        if decided & set(pool.requirements.unmet(known.labels)):
+        labels = {**known.labels, **of_family}
+        if any(key in labels for key in pool.requirements.unmet(labels)):
             continue
-        reason = find_incompatibility(known, node_class, strategy)
-        if not reason:
-            return None
-        reasons.append(reason)
-    if not reasons or node_class is None:
+        exclusion = find_exclusion(known, node_class, resolved)
+        if exclusion is None:
+            return []
+        found.append(exclusion)
+    return found
+
+
+def explain_exclusions(exclusions: Sequence[Exclusion], subject: str, allowed_by: str = "the pool allows") -> str:
+    """Return what all these types lack, with an example for each of the two fields that exclude most, and the remedy.
+
+    >>> lacking = Exclusion("spec.ipPrefixCount", "m4.large is not based on Nitro")
+    >>> explain_exclusions([lacking], "its class EC2NodeClass/a")
+    'its class EC2NodeClass/a excludes every instance type that the pool allows; spec.ipPrefixCount: m4.large is not \
+based on Nitro: change this field of the class, or allow other instance types'
+    """
+    counts = Counter(each.field for each in exclusions)
+    fields = [field for field, _ in counts.most_common(SHOWN)]
+    examples = "; ".join(str(next(each for each in exclusions if each.field == field)) for field in fields)
+    fields_of_class = "this field" if len(fields) == 1 else "these fields"
+    remedy = f"change {fields_of_class} of the class, or {ALLOW_OTHERS}" if all(fields) else ALLOW_OTHERS
+    return f"{subject} {EXCLUDES} {allowed_by}; {examples}: {remedy}"
+
+
+def find_class_conflict(pool: NodePool, exclusions: Sequence[Exclusion]) -> InvalidManifest | None:
+    """Return the problem of a pool whose class excludes all its instance types (`list_exclusions`), or None."""
+    if not exclusions:
         return None
-    remedy = (
-        f"no instance type that meets the pool's requirements can have what its class sets; for example, {reasons[0]}: "
-        "change the class, or the requirements of the pool"
+    remedy = explain_exclusions(exclusions, "this class")
+    return InvalidManifest(pool.key, pool.class_field, pool.class_ref.key, remedy, "warning")
+
+
+def close_excluded_pools(problems: Iterable[InvalidManifest]) -> tuple[InvalidManifest, ...]:
+    """Return the problems; those of pools whose class excludes every instance type are errors.
+
+    Such a pool launches nothing, so it is not ready. In an offline plan the same problem is a warning, because the
+    catalogue of the cluster may have more types.
+
+    >>> conflict = InvalidManifest("NodePool/a", "spec.providerRef", "", f"this class {EXCLUDES} it allows", "warning")
+    >>> [each.severity for each in close_excluded_pools([conflict])]
+    ['error']
+    """
+    return tuple(
+        replace(each, severity="error") if each.field and EXCLUDES in each.remedy else each for each in problems
     )
-    return InvalidManifest(pool.key, "spec.template.spec.nodeClassRef", node_class.key, remedy, "warning")
 
 
-def _image_problem(known: InstanceType, node_class: NodeClass | None) -> str:
+def find_unused_instance_store(
+    pool: NodePool, node_class: NodeClass | None, types: Iterable[Mapping[str, str]]
+) -> InvalidManifest | None:
+    """Return the note on a pool whose class sets `instanceStorePolicy`, if none of its instance types has a store.
+
+    ``types`` are the labels of the types that the pool can launch; none of them is no reason for the note.
+    """
+    listed = list(types)
+    if node_class is None or not node_class.instance_store_policy or not listed:
+        return None
+    if not family_capacity(node_class).mounts_instance_store or any(LOCAL_NVME in labels for labels in listed):
+        return None
+    field = field_path(node_class, "instanceStorePolicy")
+    remedy = (
+        f"{field} of it changes nothing here, because no instance type of the pool has an instance store: require "
+        f"{LOCAL_NVME}, or remove the field"
+    )
+    return InvalidManifest(pool.key, pool.class_field, node_class.key, remedy, "info")
+
+
+def _explain_missing_image(known: InstanceType, resolved: ResolvedNodeClass) -> str:
+    """Return why no image of the class is for the type; empty if one is. A class without images was not resolved by EC2
+    and is accepted: its plan is offline."""
+    if not resolved.images or resolved.image_for(known.labels) is not None:
+        return ""
+    wanted = known.labels.get(names.ARCH)
+    there = sorted({arch for each in resolved.images for arch in _architectures(each)})
+    if wanted and there and wanted not in there:
+        return f"its images are for {' and '.join(there)}, and {known.name} is {wanted}"
+    return f"it has no image for {known.name}"
+
+
+def _architectures(image: Image) -> Iterable[str]:
+    allowed = image.requirements.on(names.ARCH)
+    return allowed if allowed.finite else ()
+
+
+def _explain_old_graviton(known: InstanceType, node_class: NodeClass) -> str:
     """Return why the images of a class do not boot on this type: those of AL2023, by family or by alias."""
-    if node_class is None or not known.name.startswith(FIRST_GRAVITON):
+    if not known.name.startswith(FIRST_GRAVITON):
         return ""
     of_family = node_class.ami_family in (None, "AL2023") and not node_class.launch_template
     if of_family or any(term.alias.startswith("al2023@") for term in node_class.image_terms):
-        return f"amiFamily: images of AL2023 do not boot on {known.name}, they need Graviton2 or newer"
+        return f"images of AL2023 do not boot on {known.name}, they need Graviton2 or newer"
     return ""
 
 
-def _prefix_problem(known: InstanceType, count: int) -> str:
-    if count and known.labels.get(HYPERVISOR) == XEN:
-        return f"ipPrefixCount: {known.name} is not based on Nitro"
-    if known.interfaces and count >= known.interfaces.addresses_each:
-        most = known.interfaces.addresses_each - 1
-        return f"ipPrefixCount: an interface of {known.name} takes at most {most} prefixes"
-    return ""
+def _find_lacking_feature(known: InstanceType, node_class: NodeClass) -> Exclusion | None:
+    xen = f"{known.name} is not based on Nitro" if known.labels.get(HYPERVISOR) == XEN else ""
+    if node_class.nested_virtualization == "enabled" and not known.features.nested_virtualization:
+        return Exclusion("spec.cpuOptions.nestedVirtualization", f"{known.name} cannot run virtual machines")
+    if node_class.connection_tracking and xen:
+        return Exclusion("spec.connectionTracking", xen)
+    if node_class.in_ipv6_cluster:
+        if xen:
+            return Exclusion("", f"{xen}, which the ipFamily ipv6 of the cluster needs")
+    elif node_class.ip_prefix_count and (cause := xen or _explain_prefixes(known, node_class.ip_prefix_count)):
+        return Exclusion("spec.ipPrefixCount", cause)
+    cause = _explain_interfaces(known, node_class)
+    return Exclusion("spec.networkInterfaces", cause) if cause else None
 
 
-def _interface_problem(known: InstanceType, node_class: NodeClass) -> str:
+def _explain_prefixes(known: InstanceType, count: int) -> str:
+    if not known.interfaces or count < known.interfaces.addresses_each:
+        return ""
+    return f"an interface of {known.name} takes at most {known.interfaces.addresses_each - 1} prefixes"
+
+
+def _explain_interfaces(known: InstanceType, node_class: NodeClass) -> str:
     declared = node_class.network_interfaces
     of_card = known.features.cards or ((known.interfaces.count,) if known.interfaces else ())
     for card, count in sorted(Counter(one.card for one in declared).items()):
         if of_card and card >= len(of_card):
-            return f"networkInterfaces: {known.name} has no network card {card}"
+            return f"{known.name} has no network card {card}"
         if of_card and count > of_card[card]:
-            return f"networkInterfaces: the network card {card} of {known.name} has {of_card[card]} interfaces"
+            return f"the network card {card} of {known.name} has {of_card[card]} interfaces"
     efa = [one.card for one in declared if one.kind == EFA_ONLY]
     first = known.features.efa_card
     if len(efa) > known.features.efa or any(card < first for card in efa):
-        return f"networkInterfaces: {known.name} has {known.features.efa} EFA interfaces from its card {first} on"
+        return f"{known.name} has {known.features.efa} EFA interfaces from its card {first} on"
     return ""

@@ -44,8 +44,9 @@ def find_overlay_conflicts(
         if shared:
             what = "the price" if winner.prices and loser.prices else "a resource"
             remedy = (
-                f"NodeOverlay/{winner.name} has the same weight {winner.weight} and also sets {what} of {shared}: give "
-                "one of them another weight, or other requirements"
+                f"it is not applied, and NodeOverlay/{winner.name} is, the last of the two by name: both have the "
+                f"weight {winner.weight} and set {what} of {shared}: give one of them another weight, or other "
+                "requirements"
             )
             lost[loser.name] = InvalidManifest(f"NodeOverlay/{loser.name}", "", "", remedy)
     return tuple(lost.values())

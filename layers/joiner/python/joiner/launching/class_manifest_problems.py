@@ -4,7 +4,6 @@
 """
 
 from joiner.launching.block_devices import find_declared_volume_problems
-from joiner.launching.image_families.image_family import field_path
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES, default_devices
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.ipv6_nodes import find_ipv6_problems
@@ -13,6 +12,7 @@ from joiner.launching.node_images import choose_family, choose_image_family, fin
 from joiner.launching.node_interfaces import find_interface_problems
 from joiner.launching.user_data import LIMIT_BYTES
 from joiner.pools import NodeClass, NodeClassProblem
+from joiner.pools.node_class import field_path
 
 PUBLIC_PARAMETERS = "/aws/service/"
 """The parameters that the role of the resolver may read; those of an account may contain secrets."""

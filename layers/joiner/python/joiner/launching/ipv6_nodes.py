@@ -7,10 +7,11 @@ Amazon EKS user guide, "Learn about IPv6 addresses to clusters, Pods, and servic
 from collections.abc import Sequence
 from typing import Final
 
-from joiner.launching.image_families.image_family import field_path, warn
+from joiner.launching.image_families.image_family import warn
 from joiner.launching.node_class_answers import Answer
 from joiner.launching.node_images import choose_family
 from joiner.pools import NodeClass, NodeClassProblem
+from joiner.pools.node_class import field_path
 
 ASSOCIATED: Final = "associated"
 

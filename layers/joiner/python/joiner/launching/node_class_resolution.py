@@ -20,7 +20,6 @@ from joiner.launching.class_manifest_problems import (
     find_wrong_role,
     role_remedy,
 )
-from joiner.launching.image_families.image_family import field_path
 from joiner.launching.image_families.image_family_registry import default_devices
 from joiner.launching.image_families.image_variants import requirements_of
 from joiner.launching.image_owners import find_owner_problems
@@ -50,6 +49,7 @@ from joiner.launching.selected_resources import (
 )
 from joiner.launching.subnet_addresses import find_address_problems
 from joiner.pools import Image, NodeClass, NodeClassProblem, ResolvedNodeClass, Subnet
+from joiner.pools.node_class import field_path
 
 
 def resolve_node_class(

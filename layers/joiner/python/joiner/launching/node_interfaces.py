@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from joiner.catalogue.instance_features import InstanceFeatures
-from joiner.launching.image_families.image_family import field_path
 from joiner.pools import NodeClass, NodeClassProblem
-from joiner.pools.node_class import EFA_ONLY, ConnectionTracking, NetworkInterface
+from joiner.pools.node_class import EFA_ONLY, ConnectionTracking, NetworkInterface, field_path
 
 WITH_EFA: Final = "efa"  # an interface with addresses that also serves EFA
 NO_FEATURES: Final = InstanceFeatures()

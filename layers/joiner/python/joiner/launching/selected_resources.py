@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from joiner.launching.image_families.image_family import field_path
 from joiner.launching.node_class_answers import Answer, NodeClassAnswers
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
@@ -11,6 +10,7 @@ from joiner.launching.placement_group_matching import (
     SELECTOR,
 )
 from joiner.pools import NodeClass, NodeClassProblem, SecurityGroup, Subnet
+from joiner.pools.node_class import field_path
 from joiner.pools.resolved_node_class import PLACEMENT_GROUP_READY
 
 USUAL_GROUPS: Final = 5

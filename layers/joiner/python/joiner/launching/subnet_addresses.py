@@ -6,8 +6,8 @@ addresses of empty nodes are the ones that can become free.
 
 from collections.abc import Sequence
 
-from joiner.launching.image_families.image_family import field_path
 from joiner.pools import NodeClass, NodeClassProblem, Subnet
+from joiner.pools.node_class import field_path
 
 REMEDY = "use larger or more subnets, or release addresses"
 

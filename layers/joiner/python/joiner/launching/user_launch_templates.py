@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from joiner.launching.image_families.image_family import field_path
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.pools import LaunchTemplateVersion, NodeClass, NodeClassProblem
 from joiner.pools.codecs.node_class_fields import OUR_TAGS
 from joiner.pools.launch_template_version import decode_user_data, list_groups, list_template_tags
+from joiner.pools.node_class import field_path
 
 CONDITION: Final = "ValidationSucceeded"
 INTERFACE_FIELDS: Final = frozenset(

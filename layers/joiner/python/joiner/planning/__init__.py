@@ -8,6 +8,7 @@ functions only read snapshots and plans, and start without it.
 from joiner.planning.inputs.snapshot import LISTED, Snapshot
 from joiner.planning.plan import ExistingNode, Offer, PendingPod, Plan, PlannedNode, Reason
 from joiner.planning.plan_policies import Ceilings, PlanPolicies, PlanTolerances
+from joiner.planning.unlaunched_nodes import UnlaunchedNodes
 
 __all__ = [
     "LISTED",
@@ -21,4 +22,5 @@ __all__ = [
     "PlannedNode",
     "Reason",
     "Snapshot",
+    "UnlaunchedNodes",
 ]

@@ -11,6 +11,7 @@ from typing import Any, Final
 from joiner.cluster import Requirements, Resources, Taint
 from joiner.cluster.quantities import format_amount
 from joiner.planning.plan_simplification import UNCHANGED, Simplification
+from joiner.planning.unlaunched_nodes import UnlaunchedNodes
 from joiner.pools import InvalidManifest
 from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts, sum_price_parts
 from joiner.pools.capacity_reservations import PRICE_SHARE
@@ -302,6 +303,8 @@ class Plan:
     nodes: tuple[PlannedNode, ...] = ()
     existing: tuple[ExistingNode, ...] = ()
     pending: tuple[PendingPod, ...] = ()
+    _: KW_ONLY
+    unlaunched: tuple[UnlaunchedNodes, ...] = ()
     lower_bound_per_hour: float = 0.0
     greedy_price_per_hour: float | None = None
     simplified: Simplification = UNCHANGED
@@ -350,6 +353,7 @@ class Plan:
             "nodes": [node.to_json() for node in self.nodes],
             "existing": [one.to_json() for one in self.existing],
             "pending": [one.to_json() for one in self.pending],
+            **({"unlaunched": [one.to_json() for one in self.unlaunched]} if self.unlaunched else {}),
             "pricePerHour": self.price_per_hour,
             **({"committedPerHour": self.committed_per_hour} if self.committed_per_hour else {}),
             "priceParts": self.price_parts,
@@ -379,6 +383,7 @@ class Plan:
             nodes=tuple(PlannedNode.from_json(one) for one in fields["nodes"]),
             existing=tuple(ExistingNode.from_json(one) for one in fields["existing"]),
             pending=tuple(PendingPod.from_json(one) for one in fields["pending"]),
+            unlaunched=tuple(UnlaunchedNodes.from_json(one) for one in fields.get("unlaunched") or ()),
             lower_bound_per_hour=fields["lowerBoundPerHour"],
             greedy_price_per_hour=fields.get("greedyPricePerHour"),
             simplified=Simplification.from_json(fields["simplified"]) if fields.get("simplified") else UNCHANGED,

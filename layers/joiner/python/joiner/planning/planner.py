@@ -13,17 +13,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from joiner import names
-from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values, find_unsatisfiable_requirements
-from joiner.catalogue.class_compatibility import find_class_conflict
+from joiner.catalogue import Catalogue
 from joiner.catalogue.total_node_prices import NodePrices
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.inputs.snapshot import Snapshot
-from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, Unavailable
+from joiner.planning.model.node_offers import Unavailable
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.model.usable_overlays import drop_conflicts
 from joiner.planning.output.explanation import explain_pending
+from joiner.planning.output.plan_problems import find_plan_problems
 from joiner.planning.placement.address_limits import AddressLimits, keep_addresses
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
@@ -40,7 +40,7 @@ from joiner.planning.state.checkpoint import score_plan
 from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
-from joiner.pools import InvalidManifest, ResolvedNodeClass
+from joiner.pools import ResolvedNodeClass
 
 if TYPE_CHECKING:  # It needs numpy, which only the planning functions contain.
     from joiner.planning.search import SearchResult
@@ -133,7 +133,8 @@ class Planner:
         found, addresses = finished.found, finished.addresses
         mixes = keep_capacity_mix(state)  # last, for it counts the nodes of the finished plan
         zonal = addresses.moved > 0 or (tolerances is not None and _has_several_zones(state))
-        reasons = _join_reasons(_join_reasons(explain_pending(state, catalogue), left_out), addresses.reasons)
+        explained = explain_pending(state, catalogue, snapshot.problems)
+        reasons = _join_reasons(_join_reasons(explained, left_out), addresses.reasons)
         proven = _prove_without(state, meter) if addresses.closed else found.proven
         made = write_plan(state, snapshot, reasons, proven + state.made_price, zonal=zonal, classes=classes)
         greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
@@ -142,7 +143,7 @@ class Planner:
             greedy_price_per_hour=greedy,
             cut_short=meter.cut_short,
             seconds=meter.seconds,
-            problems=(*made.problems, *_find_problems(state, snapshot, catalogue, classes)),
+            problems=(*made.problems, *find_plan_problems(state, snapshot, catalogue)),
             simplified=finished.simplified,
             warnings=(*mixes, *(find_warnings(state, made, snapshot, catalogue, classes) if tolerances else ())),
         )
@@ -252,28 +253,6 @@ def _simplify(state: PlanState, policies: PlanPolicies, tolerances: PlanToleranc
     if policies.preferences:
         apply_preferences(state)
     return spread_nodes(state, tolerances.zones, before) if tolerances and before else UNCHANGED
-
-
-def _find_problems(
-    state: PlanState, snapshot: Snapshot, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass]
-) -> Iterator[InvalidManifest]:
-    """Yield what this catalogue does not have: values of requirements, resources of limits, and instance types for a
-    pool that offers nothing, unless its values were reported. A class may also exclude every type of its pool."""
-    yield from state.found_problems
-    unknown = find_unknown_values(snapshot.pools, catalogue)
-    yield from unknown
-    yield from find_unknown_limits(snapshot.pools, catalogue, snapshot.overlays.resources)
-    reported = {problem.object for problem in unknown}
-    for pool_offers in state.offered_pools:
-        if pool_offers.closed == NO_TYPE_AVAILABLE and pool_offers.pool.key not in reported:
-            pool = pool_offers.pool
-            resolved = classes.get(pool.class_ref.key)
-            strategy = resolved.placement_group.strategy if resolved and resolved.placement_group else ""
-            problem = find_unsatisfiable_requirements(pool, catalogue) or find_class_conflict(
-                pool, pool_offers.node_class, catalogue, strategy
-            )
-            if problem is not None:
-                yield problem
 
 
 def plan(

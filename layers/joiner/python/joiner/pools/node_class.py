@@ -12,6 +12,8 @@ ImageFamily = Literal["AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Wind
 InterfaceKind = Literal["interface", "efa-only"]
 IpFamily = Literal["ipv4", "ipv6"]
 EFA_ONLY: Final[InterfaceKind] = "efa-only"
+BESIDE_TEMPLATE: Final = ("context", "launchTemplate", "subnetSelector", "tags")
+"""The fields of a class that a launch template does not decide."""
 
 CLASS_API_VERSION: Mapping[ClassKind, str] = {
     "EC2NodeClass": "karpenter.k8s.aws/v1",
@@ -186,3 +188,20 @@ class NodeClass:
         An inline provider has the name of its Provisioner.
         """
         return self.ref.key
+
+
+def field_path(node_class: NodeClass, name: str) -> str:
+    """Return the path of a field in the manifest of the class.
+
+    >>> [field_path(NodeClass("default", kind), "subnetSelector") for kind in ("Inline", "EC2NodeClass")]
+    ['spec.provider.subnetSelector', 'spec.subnetSelectorTerms']
+
+    A field that a launch template decides is one of the template:
+
+    >>> field_path(NodeClass("default", "AWSNodeTemplate", launch_template="mine"), "userData")
+    'spec.launchTemplate (its userData)'
+    """
+    if node_class.launch_template and name not in BESIDE_TEMPLATE:
+        return f"{field_path(node_class, 'launchTemplate')} (its {name})"
+    terms = "Terms" if node_class.kind == "EC2NodeClass" and name.endswith("Selector") else ""
+    return f"spec.{'provider.' if node_class.kind == 'Inline' else ''}{name}{terms}"

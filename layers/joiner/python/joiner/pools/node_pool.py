@@ -128,6 +128,15 @@ class NodePool:
         return self.kind == "Provisioner"
 
     @property
+    def class_field(self) -> str:
+        """Return the path of the field that names its node class, in the manifest of the pool or of its claim."""
+        if self.claim:
+            return "spec.machineTemplateRef" if self.legacy else "spec.nodeClassRef"
+        if self.class_ref.kind == "Inline":
+            return "spec.provider"
+        return "spec.providerRef" if self.legacy else "spec.template.spec.nodeClassRef"
+
+    @property
     def own_label(self) -> dict[str, str]:
         """Return the label that identifies the pool's nodes; none without a name."""
         if not self.name:

@@ -1,16 +1,14 @@
 """The interface of an image family: where its images are, what its nodes read, and what it cannot do."""
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Protocol
 
 from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.pools import BlockDevice, NodeClass, NodeClassProblem
-from joiner.pools.node_class import ImageFamily
+from joiner.pools.node_class import ImageFamily, field_path
 
 GP3_VOLUME = "gp3"
-BESIDE_TEMPLATE: Final = ("context", "launchTemplate", "subnetSelector", "tags")
-"""The fields of a class that a launch template does not decide."""
 
 
 class FamilyOfImages(Protocol):
@@ -50,23 +48,6 @@ class FamilyOfImages(Protocol):
 def encrypted_volume(device: str, gib: int) -> BlockDevice:
     """Return a default volume of a family."""
     return BlockDevice(device, gib, GP3_VOLUME, encrypted=True)
-
-
-def field_path(node_class: NodeClass, name: str) -> str:
-    """Return the path of a field in the manifest of the class.
-
-    >>> [field_path(NodeClass("default", kind), "subnetSelector") for kind in ("Inline", "EC2NodeClass")]
-    ['spec.provider.subnetSelector', 'spec.subnetSelectorTerms']
-
-    A field that a launch template decides is one of the template:
-
-    >>> field_path(NodeClass("default", "AWSNodeTemplate", launch_template="mine"), "userData")
-    'spec.launchTemplate (its userData)'
-    """
-    if node_class.launch_template and name not in BESIDE_TEMPLATE:
-        return f"{field_path(node_class, 'launchTemplate')} (its {name})"
-    terms = "Terms" if node_class.kind == "EC2NodeClass" and name.endswith("Selector") else ""
-    return f"spec.{'provider.' if node_class.kind == 'Inline' else ''}{name}{terms}"
 
 
 def warn(node_class: NodeClass, field: str, reason: str, message: str) -> NodeClassProblem:

@@ -10,12 +10,12 @@ for Windows instances".
 import re
 from collections.abc import Iterator, Mapping
 
-from joiner.launching.image_families.image_family import encrypted_volume, field_path, refuse, warn
+from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
 from joiner.launching.image_families.image_variants import LATEST, ImageParameter, parse_release
 from joiner.launching.image_families.kubelet_flags import write_kubelet_flags, write_registration_flags
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
 from joiner.pools import NodeClass, NodeClassProblem
-from joiner.pools.node_class import ImageFamily
+from joiner.pools.node_class import ImageFamily, field_path
 
 BOOTSTRAP = '[string]$EKSBootstrapScriptFile = "$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1"'
 BLOCK = re.compile(r"\s*<powershell>(.*)</powershell>\s*", re.DOTALL | re.IGNORECASE)
@@ -101,8 +101,6 @@ def read_own_commands(text: str) -> str:
         message = f"Windows nodes read PowerShell, without {found[0]!r}: write the commands alone"
         raise UserDataRefused("InvalidUserData", message)
     if other := next((form for form, begins in OTHER_FORMS.items() if begins.match(commands)), ""):
-        message = (
-            f"Windows nodes read PowerShell, and this is {other}: write it as PowerShell, or use another amiFamily"
-        )
+        message = f"Windows nodes read PowerShell, and this is {other}: write PowerShell, or use another amiFamily"
         raise UserDataRefused("InvalidUserData", message)
     return commands

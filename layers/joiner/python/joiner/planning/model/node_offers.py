@@ -7,14 +7,15 @@ again.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, TypeVar
 
 from joiner import names
 from joiner.catalogue import InstanceType, Offering, family_labels
+from joiner.catalogue.class_compatibility import Exclusion
 from joiner.cluster import Resources
 from joiner.planning.plan import Offer
-from joiner.pools import NodeClass, NodePool
+from joiner.pools import NodeClass, NodePool, ResolvedNodeClass
 from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 
 Unavailable = frozenset[tuple[str, str, str]]
@@ -200,14 +201,18 @@ NO_TYPE_AVAILABLE: Final = "no instance type that is available meets the pool's 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolOffers:
     """The offers of one pool. ``closed`` is the reason why it has none, or empty. ``fixed`` is the offer of the nodes
-    of a static pool."""
+    of a static pool. ``exclusions`` say why the class excludes each instance type that the pool allows, if it excludes
+    all."""
 
     pool: NodePool
     node_class: NodeClass | None
+    resolved: ResolvedNodeClass | None = None
+    _: KW_ONLY
     offer_set: OfferSet = EMPTY_OFFER_SET
     variants: tuple[PoolVariant, ...] = ()
     closed: str = ""
     fixed: "PoolOffers | None" = None
+    exclusions: Sequence[Exclusion] = ()
 
     @property
     def launchable(self) -> tuple[NodeOffer, ...]:

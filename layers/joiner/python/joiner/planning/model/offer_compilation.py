@@ -13,7 +13,7 @@ from typing import Final
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.burstable_types import names_burstable_types, plannable_resources
-from joiner.catalogue.class_compatibility import find_incompatibility
+from joiner.catalogue.class_compatibility import find_exclusion
 from joiner.catalogue.commitments import Commitment, runs_linux
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies
@@ -191,7 +191,7 @@ def _launchable(
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
     number = 0
     of_class = {**family_labels(node_class), **resolved.placement_labels(pool.requirements)}
-    strategy, group = (found.strategy, found.id) if (found := resolved.placement_group) else ("", "")
+    group = resolved.placement_group.id if resolved.placement_group else ""
     tenancies = list_tenancies(pool, resolved.placement_group, dedicated_required=inputs.dedicated_required)
     dedicated = DedicatedPrices(inputs.catalogue)
     for name in sorted(inputs.catalogue.types):
@@ -199,7 +199,7 @@ def _launchable(
         labels = {**type_labels(known, of_pool), **of_class}
         if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels):
             continue
-        if not _has_image(resolved, known) or find_incompatibility(known, node_class, strategy):
+        if find_exclusion(known, node_class, resolved):
             continue
         model: PoolInstanceType | None = None
         limited = _list_limited(known, labels, places, inputs.catalogue)
@@ -348,9 +348,3 @@ def _is_short(offering: Offering, known: InstanceType, unavailable: Unavailable,
     if offering.reservation:
         zones += (zone_of_shortage(offering.zone, placement_group, reservation=offering.reservation),)
     return any((kind, name, zone) in unavailable for name in (known.name, ANY_VALUE) for zone in zones)
-
-
-def _has_image(resolved: ResolvedNodeClass, known: InstanceType) -> bool:
-    """Return whether the class has an image for the type. A class without images was not resolved by EC2 and is
-    accepted: its plan is offline."""
-    return not resolved.images or any(image.requirements.allow(known.labels) for image in resolved.images)

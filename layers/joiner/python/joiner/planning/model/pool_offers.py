@@ -7,6 +7,7 @@ from typing import Final
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import names_burstable_types
+from joiner.catalogue.class_compatibility import list_exclusions
 from joiner.catalogue.instance_tenancy import find_allowed_tenancies, requires_dedicated, takes_dedicated
 from joiner.catalogue.observed_memory import memory_of_nodes
 from joiner.planning.inputs.snapshot import Snapshot
@@ -19,6 +20,7 @@ from joiner.planning.model.pool_variants import compile_variants
 from joiner.planning.model.volume_constraints import attachable_by_type
 from joiner.pools import NodePool, ResolvedNodeClass
 
+STATIC: Final = "the pool is static: it has as many nodes as its replicas say"
 OF_A_CLAIM: Final = "a standalone claim"
 """Claims that differ in their names and annotations only have the same offers, which are compiled once."""
 
@@ -61,16 +63,20 @@ def _offers_of(
     node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
     closed = _closed(pool, snapshot, resolved)
     if closed or resolved is None:
-        return PoolOffers(pool, node_class, closed=closed)
+        return PoolOffers(pool, node_class, resolved, closed=closed)
     alike = replace(pool, claim=OF_A_CLAIM, annotations={}) if pool.claim else pool
     offer_set = compile_offers(alike, node_class, resolved, inputs, cache)
-    variants = compile_variants(pool, offer_set, inputs.groups)
-    if pool.replicas is not None:
-        made = PoolOffers(pool, node_class, offer_set, variants)
-        return PoolOffers(
-            pool, node_class, closed="the pool is static: it has as many nodes as its replicas say", fixed=made
-        )
-    return PoolOffers(pool, node_class, offer_set, variants, "" if offer_set.launchable else NO_TYPE_AVAILABLE)
+    launchable = bool(offer_set.launchable)
+    made = PoolOffers(
+        pool,
+        node_class,
+        resolved,
+        offer_set=offer_set,
+        variants=compile_variants(pool, offer_set, inputs.groups),
+        closed="" if launchable else NO_TYPE_AVAILABLE,
+        exclusions=() if launchable else list_exclusions(pool, node_class, inputs.catalogue, resolved),
+    )
+    return made if pool.replicas is None else PoolOffers(pool, node_class, resolved, closed=STATIC, fixed=made)
 
 
 def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | None) -> str:
@@ -115,10 +121,7 @@ def _unresolved(pool: NodePool, snapshot: Snapshot) -> str:
         broken = next((one for one in snapshot.problems if one.object == key and one.severity == "error"), None)
         if broken:
             return f"its class {key} cannot be used: {broken.message}"
-        field = "spec.providerRef" if pool.legacy else "spec.template.spec.nodeClassRef"
-        if pool.claim:
-            field = "spec.machineTemplateRef" if pool.legacy else "spec.nodeClassRef"
-        return f"its class {key} does not exist: create it, or name another in {field} of {pool.key}"
+        return f"its class {key} does not exist: create it, or name another in {pool.class_field} of {pool.key}"
     if node_class.deleting:
         return f"its class {key} is being deleted: create it again after that, or name another"
     ready = node_class.conditions["Ready"]

@@ -3,13 +3,18 @@
 For a pool without offers, this comes before the reason why it has none, because its author cannot help the pod.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
+from joiner import names
 from joiner.cluster import Requirements
 from joiner.planning.model.node_offers import pool_labels
-from joiner.planning.plan import INCOMPATIBLE
-from joiner.pools import NodePool
+from joiner.planning.plan import INCOMPATIBLE, Reason
+from joiner.pools import InvalidManifest, NodePool
 from joiner.pools.label_rules import WELL_KNOWN, owner_of
+
+OWN_LABELS: Final = {"NodePool": names.NODEPOOL, "Provisioner": names.PROVISIONER}
+"""The label with the name of the pool, by the pool's kind."""
 
 
 def find_excluded_label(alternatives: Sequence[Requirements], pool: NodePool) -> str:
@@ -41,3 +46,38 @@ def _excluded(alternative: Requirements, pool: NodePool) -> str:
         if not possible:
             return f"{INCOMPATIBLE}the pod wants {key} {values}, and no node of this pool has that"
     return ""
+
+
+def find_invalid_pools(
+    problems: Iterable[InvalidManifest], usable: Iterable[NodePool]
+) -> Mapping[tuple[str, str], Reason]:
+    """Return the reason of each pool that is not read because of its mistakes, by the label and the value that the
+    nodes of such a pool would have.
+
+    >>> wrong = InvalidManifest("NodePool/web", "spec.weight", "300", "give at most 100")
+    >>> print(*find_invalid_pools([wrong], []).values())
+    web: NodePool/web is invalid: spec.weight is 300: give at most 100
+    """
+    read = {pool.key for pool in usable}
+    found: dict[tuple[str, str], Reason] = {}
+    for each in problems:
+        kind, _, name = each.object.partition("/")
+        if each.severity == "error" and kind in OWN_LABELS and each.object not in read:
+            found.setdefault((OWN_LABELS[kind], name), Reason(name, f"{each.object} is invalid: {each.message}"))
+    return found
+
+
+def list_required_pools(
+    alternatives: Iterable[Requirements], invalid: Mapping[tuple[str, str], Reason]
+) -> tuple[Reason, ...]:
+    """Return the reasons of the invalid pools that one of the pod's alternatives requires by name."""
+    if not invalid:
+        return ()
+    wanted = {
+        (key, value): None
+        for one in alternatives
+        for key in OWN_LABELS.values()
+        if one.on(key).finite
+        for value in one.on(key)
+    }
+    return tuple(invalid[each] for each in wanted if each in invalid)

@@ -4,11 +4,12 @@ The order of the rules and most words are those of Karpenter, because users sear
 resources, offerings, limits, and then the rules between pods.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 
 from joiner import names
-from joiner.catalogue import Catalogue, Offering, compute_allocatable
+from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable
+from joiner.catalogue.class_compatibility import Exclusion, explain_exclusions, find_exclusion
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
 from joiner.cluster import MISSING, Requirements, ValueSet
 from joiner.cluster.quantities import format_amount
@@ -24,15 +25,16 @@ from joiner.planning.model.node_offers import (
 from joiner.planning.model.offer_compilation import DaemonOverhead
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import MOST_VARIANTS
-from joiner.planning.output.excluded_pools import find_excluded_label
+from joiner.planning.output.excluded_pools import find_excluded_label, find_invalid_pools, list_required_pools
 from joiner.planning.plan import INCOMPATIBLE, OVER_LIMIT, TEMPORARY, UNTOLERATED, Reason
 from joiner.planning.state.blocked_spreads import describe_unreachable_domains
 from joiner.planning.state.limit_violations import AddressViolation, LimitViolation, PoolLimitViolation
 from joiner.planning.state.plan_state import PORTS_TAKEN, TOO_FEW_TYPES, TOO_MANY_VOLUMES, PlanState
 from joiner.planning.state.pod_topology import CLAIM_TAKEN, VOLUMES_TAKEN
+from joiner.pools import InvalidManifest
 
 Alternatives = tuple[Requirements, ...]
-Lacking = Callable[[PoolOffers, Alternatives], tuple[str, str]]
+Lacking = Callable[[PoolOffers, Alternatives], tuple[str, str, str]]
 """What a pool lacks for pods with these alternatives; computed once for all groups with equal alternatives."""
 
 ENOUGH_TRIED = 200
@@ -40,8 +42,14 @@ BY_NAME = "it selects a node by name, and the name of a new node is not known ye
 NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
 
 
-def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tuple[Reason, ...]]:
-    """Return the reasons for each group with remaining pods, in the order in which pools were tried."""
+def explain_pending(
+    state: PlanState, catalogue: Catalogue, problems: Iterable[InvalidManifest] = ()
+) -> dict[PodGroup, tuple[Reason, ...]]:
+    """Return the reasons for each group with remaining pods, in the order in which pools were tried.
+
+    ``problems`` are the mistakes of all objects: the invalid pools that a pod requires by name come first.
+    """
+    invalid = find_invalid_pools(problems, (pool_offers.pool for pool_offers in state.offered_pools))
     found: dict[PodGroup, tuple[Reason, ...]] = {}
     lacking = cache(partial(_not_available, state, catalogue))
     # The pool of a standalone claim launches one node, whatever pods are pending.
@@ -49,6 +57,7 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
     for group, number in state.left.items():
         if not number:
             continue
+        required = list_required_pools(group.where, invalid)
         if group.refused:
             found[group] = (Reason("", group.refused),)
         elif _opts_out(group):
@@ -59,14 +68,14 @@ def explain_pending(state: PlanState, catalogue: Catalogue) -> dict[PodGroup, tu
                 ),
             )
         elif not pools:
-            found[group] = (
+            found[group] = required or (
                 Reason(
                     "",
                     "there is no NodePool or Provisioner that can be used: create one, or correct its mistakes",
                 ),
             )
         else:
-            found[group] = tuple(_reason(state, group, pool_offers, lacking) for pool_offers in pools)
+            found[group] = (*required, *(_reason(state, group, pool_offers, lacking) for pool_offers in pools))
     return found
 
 
@@ -153,7 +162,7 @@ def _shortfall(group: PodGroup, one: NodeOffer) -> float:
 def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) -> str:
     """Return the requirement of the pod that no offer of the pool meets, or that only offerings meet that are
     unavailable or full of daemons."""
-    short, full = lacking(pool_offers, group.where)
+    short, full, excluded = lacking(pool_offers, group.where)
     if short:
         return (
             f"no instance type has the required offering: short of capacity, or not offered in the class's "
@@ -161,8 +170,8 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
         )
     if full:
         return f"the pod and the daemon sets do not fit together on any suitable instance type: {full}"
-    if pool_offers.closed:
-        return pool_offers.closed
+    if excluded or pool_offers.closed:
+        return excluded or pool_offers.closed
     for requirements in group.where:
         for key, values in sorted(requirements.items()):
             possible = {
@@ -193,42 +202,57 @@ def _suggest_value(wanted: ValueSet, possible: Iterable[str | None]) -> str:
 
 def _not_available(
     state: PlanState, catalogue: Catalogue, pool_offers: PoolOffers, where: Alternatives
-) -> tuple[str, str]:
-    """Return a few unavailable offerings that would meet the requirements, and the nearest of the types on which
-    daemons leave too little capacity."""
+) -> tuple[str, str, str]:
+    """Return a few unavailable offerings that would meet the requirements, the nearest of the types on which daemons
+    leave too little capacity, and why the class excludes types that would meet the requirements."""
     pool, own = pool_offers.pool, pool_labels(pool_offers.pool)
     if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
-        return "", ""  # The pod requires another pool; checking thousands of offerings is unnecessary.
-    offered = {_offering_key(one.model.name, one.offering) for one in pool_offers.launchable}
-    daemons, dedicated = DaemonOverhead(pool, state.groups), DedicatedPrices(catalogue)
-    tenancies = list_tenancies(pool, dedicated_required=any(map(requires_dedicated, where)))
+        return "", "", ""  # The pod requires another pool; checking thousands of offerings is unnecessary.
+    daemons, zones = DaemonOverhead(pool, state.groups), pool_offers.resolved.zones if pool_offers.resolved else ()
     short: list[str] = []
     full: list[tuple[float, str]] = []
+    excluded: dict[str, Exclusion] = {}
+    for known, offering, labels in _list_missing(pool_offers, catalogue, where):
+        if exclusion := find_exclusion(known, pool_offers.node_class, pool_offers.resolved):
+            if offering.zone in zones:
+                excluded[known.name] = exclusion
+            continue
+        _, _, overhead = daemons.on(labels, {})
+        if lacks := overhead.lacking(compute_allocatable(known, pool_offers.node_class, pool)):
+            short_of = " and ".join(format_amount(name, value) for name, value in sorted(lacks.items()))
+            full.append(
+                (
+                    sum(value / overhead[name] for name, value in lacks.items()),
+                    f"on {known.name} they are short of {short_of}",
+                )
+            )
+            continue
+        on = "" if offering.tenancy == names.DEFAULT_TENANCY else f" on {offering.tenancy} hardware"
+        short.append(f"{offering.capacity_type} {known.name} in {offering.zone}{on}")
+        if len(short) == 3:
+            return ", ".join(short), "", ""
+    subject = f"its class {pool.class_ref.key}"
+    why = explain_exclusions([*excluded.values()], subject, "the pod and the pool allow") if excluded else ""
+    return ", ".join(short), min(full, default=(0.0, ""))[1], why
+
+
+def _list_missing(
+    pool_offers: PoolOffers, catalogue: Catalogue, where: Alternatives
+) -> Iterator[tuple[InstanceType, Offering, dict[str, str]]]:
+    """Yield the offerings that meet the requirements of the pool and of a pod and are not offered, each with the labels
+    of its nodes."""
+    pool, dedicated = pool_offers.pool, DedicatedPrices(catalogue)
+    offered = {_offering_key(one.model.name, one.offering) for one in pool_offers.launchable}
+    tenancies = list_tenancies(pool, dedicated_required=any(map(requires_dedicated, where)))
     for known in catalogue.types.values():
-        allocatable = compute_allocatable(known, pool_offers.node_class, pool)
         for offering in dedicated.offerings(known, tenancies):
             if _offering_key(known.name, offering) in offered:
                 continue
             labels = node_labels(pool, pool_offers.node_class, known, offering.zone, offering.capacity_type)
             labels[names.TENANCY] = offering.tenancy
             decided = Requirements({key: values for key, values in pool.requirements.items() if key in labels})
-            if not (decided.allow(labels) and any(one.allow(labels) for one in where)):
-                continue
-            _, _, overhead = daemons.on(labels, {})
-            if lacks := overhead.lacking(allocatable):
-                short_of = " and ".join(format_amount(name, value) for name, value in sorted(lacks.items()))
-                full.append(
-                    (
-                        sum(value / overhead[name] for name, value in lacks.items()),
-                        f"on {known.name} they are short of {short_of}",
-                    )
-                )
-                continue
-            on = "" if offering.tenancy == names.DEFAULT_TENANCY else f" on {offering.tenancy} hardware"
-            short.append(f"{offering.capacity_type} {known.name} in {offering.zone}{on}")
-            if len(short) == 3:
-                return ", ".join(short), ""
-    return ", ".join(short), min(full, default=(0.0, ""))[1]
+            if decided.allow(labels) and any(one.allow(labels) for one in where):
+                yield known, offering, labels
 
 
 def _offering_key(instance_type: str, offering: Offering) -> tuple[str, ...]:

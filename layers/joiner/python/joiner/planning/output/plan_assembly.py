@@ -55,6 +55,7 @@ def write_plan(
         nodes=tuple(nodes),
         existing=tuple(existing),
         pending=tuple(PendingPod(pod, why) for pod, why in pending),
+        unlaunched=state.unlaunched,
         lower_bound_per_hour=round(float(proven), 10),
         problems=snapshot.problems,
     )

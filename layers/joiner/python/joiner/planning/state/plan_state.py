@@ -18,6 +18,7 @@ from joiner.planning.state.limit_violations import LimitViolation
 from joiner.planning.state.node_state import NodeState, attach_volume, attachable_pods
 from joiner.planning.state.pod_topology import GroupRules
 from joiner.planning.state.spread_and_affinity_compilation import compile_rules
+from joiner.planning.unlaunched_nodes import UnlaunchedNodes
 from joiner.pools import InvalidManifest, NodePool
 
 TOO_MANY_VOLUMES: Final = "more volumes than can be attached"
@@ -41,16 +42,17 @@ class PlanState:
         limits: LimitUse,
         strict: bool,
         cache: OfferCache,
+        unlaunched: tuple[UnlaunchedNodes, ...] = (),
         found_problems: tuple[InvalidManifest, ...] = (),
     ) -> None:
         """Create the state. ``limits`` counts the existing nodes. ``strict`` requires minValues as specified; otherwise
         minValues are kept as far as possible. ``cache`` has what is known of offers from earlier plans.
-        ``found_problems`` are static pools that lack nodes, and NodeOverlays that contradict others."""
-        self.found_problems = found_problems
+        ``unlaunched`` are the nodes that static pools and standalone claims lack; ``found_problems`` are the warnings
+        about them, and about NodeOverlays that contradict others."""
+        self.unlaunched, self.found_problems = unlaunched, found_problems
         self.cache = cache
         self.groups = groups
-        self.offered_pools = tuple(offered_pools)
-        self.existing = tuple(existing)
+        self.offered_pools, self.existing = tuple(offered_pools), tuple(existing)
         self.new: list[NodeState] = []
         still_open = [one for one in offered_pools if not limits.is_used_up(one.pool)]
         self.rules: tuple[GroupRules, ...] = compile_rules(groups.all, self.existing, still_open, namespaces)

@@ -14,7 +14,7 @@ from joiner.planning.plan_policies import Ceilings
 from joiner.planning.state.existing_nodes import find_existing_capacity
 from joiner.planning.state.limit_use import LimitUse
 from joiner.planning.state.plan_state import PlanState
-from joiner.planning.state.static_pools import missing_static_nodes
+from joiner.planning.state.static_pools import missing_static_nodes, report_unlaunched
 from joiner.pools import ResolvedNodeClass
 
 
@@ -60,5 +60,6 @@ def build_state(
         ),
         strict=strict,
         cache=cache,
-        found_problems=(*conflicts, *short),
+        unlaunched=short,
+        found_problems=(*conflicts, *(report_unlaunched(each, snapshot.pools) for each in short)),
     )

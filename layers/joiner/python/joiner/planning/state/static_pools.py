@@ -6,9 +6,10 @@ node takes an address of a subnet of its class; zones without one are left out.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from joiner.catalogue.class_compatibility import explain_exclusions
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.plan_policies import Ceilings
@@ -16,6 +17,7 @@ from joiner.planning.state.address_use import AddressUse
 from joiner.planning.state.existing_nodes import ExistingCapacity
 from joiner.planning.state.limit_violations import AddressViolation
 from joiner.planning.state.node_state import NodeState
+from joiner.planning.unlaunched_nodes import UnlaunchedNodes
 from joiner.pools import InvalidManifest, NodePool, ResolvedNodeClass
 
 REPLICAS: Final = "spec.replicas"
@@ -30,18 +32,18 @@ def missing_static_nodes(
     *,
     classes: Mapping[str, ResolvedNodeClass],
     strict: bool = True,
-) -> tuple[list[NodeState], tuple[InvalidManifest, ...]]:
+) -> tuple[list[NodeState], tuple[UnlaunchedNodes, ...]]:
     """Return a node for each missing replica, of the cheapest offer that the pool allows, within its limits, the
-    ceilings and the free addresses of the ``classes``; and a warning for each pool that lacks nodes even so.
+    ceilings and the free addresses of the ``classes``; and what each pool lacks even so.
 
     A pool that stands for a standalone claim lacks one node. With ``strict``, the claim's minValues must be met.
     """
-    draft, short = _Draft(groups, existing, ceilings, AddressUse(classes)), list[InvalidManifest]()
+    draft, short = _Draft(groups, existing, ceilings, AddressUse(classes)), list[UnlaunchedNodes]()
     for pool_offers in offered_pools:
         pool = pool_offers.pool
         if pool_offers.fixed is None or pool.replicas is None:
             lacking = 1 if pool.claim else _missing(pool, pool.replicas or 0, existing)[1]
-            short.extend(_lacking(pool, lacking, pool_offers.closed) if lacking else ())
+            short += [UnlaunchedNodes(pool.key, lacking, pool_offers.closed)] if lacking else []
             continue
         offers = pool_offers.fixed.offer_set.derived(_sort_by_price)
         allowed, wanted = _missing(pool, pool.replicas, existing)
@@ -54,7 +56,7 @@ def missing_static_nodes(
         if made < allowed:
             why = refused
         if wanted > made:
-            short.extend(_lacking(pool, wanted - made, why))
+            short.append(UnlaunchedNodes(pool.key, wanted - made, why))
     return draft.found, tuple(short)
 
 
@@ -97,7 +99,7 @@ def _choose_cheapest(fixed: PoolOffers, offers: Iterable[NodeOffer], addresses: 
         if one.offering.zone not in full:
             return choice
         first = first or choice
-    return AddressViolation(addresses.describe(first)).text() if first else _no_offer(fixed.pool)
+    return AddressViolation(addresses.describe(first)).text() if first else _no_offer(fixed)
 
 
 def _sort_by_price(offers: OfferSet) -> list[NodeOffer]:
@@ -113,7 +115,11 @@ def _exceed(ceilings: Ceilings, nodes: int, price_per_hour: float) -> bool:
 _MIN_VALUES: Final = "fewer values are available now than its minValues require: lower them, or allow more values"
 
 
-def _no_offer(pool: NodePool) -> str:
+def _no_offer(fixed: PoolOffers) -> str:
+    pool = fixed.pool
+    if fixed.exclusions:
+        allowed_by = "it allows" if pool.claim else "the pool allows"
+        return explain_exclusions(fixed.exclusions, f"its class {pool.class_ref.key}", allowed_by)
     if not pool.claim:
         return "no instance type that the pool allows is available now: allow more types or zones"
     asked = ", ".join(f"{name}: {amount}" for name, amount in pool.requests.to_kube().items())
@@ -121,13 +127,13 @@ def _no_offer(pool: NodePool) -> str:
     return f"no instance type that it allows{holding} is available now: allow more types or zones"
 
 
-def _lacking(pool: NodePool, lacking: int, why: str) -> Iterator[InvalidManifest]:
-    """Yield the warning of a pool that lacks nodes, or of a standalone claim, which has no field for their number."""
+def report_unlaunched(lacking: UnlaunchedNodes, pools: Iterable[NodePool]) -> InvalidManifest:
+    """Return the warning of a pool that lacks nodes, or of a standalone claim, which has no field for their number."""
+    pool = next(each for each in pools if each.key == lacking.owner)
     if pool.claim:
-        yield InvalidManifest(pool.claim, "", "", f"no instance is launched for it: {why}", "warning")
-    else:
-        remedy = f"{lacking} of these nodes cannot be launched: {why}"
-        yield InvalidManifest(pool.key, REPLICAS, str(pool.replicas), remedy, "warning")
+        return InvalidManifest(pool.claim, "", "", f"no instance is launched for it: {lacking.reason}", "warning")
+    remedy = f"{lacking.nodes} of these nodes cannot be launched: {lacking.reason}"
+    return InvalidManifest(pool.key, REPLICAS, str(pool.replicas), remedy, "warning")
 
 
 def _missing(pool: NodePool, replicas: int, existing: ExistingCapacity) -> tuple[int, int]:
