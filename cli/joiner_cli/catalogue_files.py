@@ -20,6 +20,8 @@ import msgspec
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, supports_nodes
+from joiner.catalogue.commitments import Commitment
+from joiner.catalogue.instance_types import COMMITMENTS
 from joiner.cluster import InvalidField
 from joiner.pools import InvalidManifest
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
@@ -60,7 +62,8 @@ class LoadedCatalogue:
             return self.catalogue, []
         meant = {pattern: fnmatch.filter(self.catalogue.types, pattern) for pattern in patterns}
         chosen = Catalogue.of(
-            self.catalogue.types[name] for name in {name for found in meant.values() for name in found}
+            (self.catalogue.types[name] for name in {name for found in meant.values() for name in found}),
+            self.catalogue.commitments,
         )
         return chosen, [pattern for pattern, found in meant.items() if not found]
 
@@ -82,7 +85,8 @@ def load_catalogue(path: Path | None, region: str | None) -> LoadedCatalogue:
     found = LoadedCatalogue(_read(path), str(path))
     if region is None:
         return found
-    there = LoadedCatalogue(Catalogue.of(_only_in(region, found.catalogue.types.values())), str(path))
+    committed = [one for one in found.catalogue.commitments if one.zone.startswith(region) or not one.zone]
+    there = LoadedCatalogue(Catalogue.of(_only_in(region, found.catalogue.types.values()), committed), str(path))
     if not there.zones:
         raise UnreadableInput(
             str(path), f"it has no offerings in {region}", f"its zones are {', '.join(found.zones) or 'none'}"
@@ -138,7 +142,8 @@ def _read(path: Path) -> Catalogue:
             str(path), "it is not a mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}'
         )
     notes = ManifestProblems(str(path))
-    types = [_read_type(name, one, notes) for name, one in content.items() if name != SCHEMA_FIELD]
+    types = [_read_type(name, one, notes) for name, one in content.items() if name not in (SCHEMA_FIELD, COMMITMENTS)]
+    commitments = [_read_commitment(one) for one in ManifestFields(content, "", notes).many(COMMITMENTS)]
     if notes.errors:
         *others, last = notes.errors[:MAX_REPORTED_ERRORS]
         more = (
@@ -150,7 +155,7 @@ def _read(path: Path) -> Catalogue:
         raise UnreadableInput(
             str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote"
         )
-    return Catalogue.of(types)
+    return Catalogue.of(types, commitments)
 
 
 def _describe_broken_json(error: Exception, content: bytes) -> str:
@@ -211,3 +216,14 @@ def _check_offering(fields: ManifestFields) -> None:
     if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
         fields.wrong("pricePerHour", "give a price in $/h, such as 0.096")
     fields.boolean("available")
+
+
+def _read_commitment(fields: ManifestFields) -> Commitment:
+    """Return a reserved instance or a savings plan of a deployed catalogue."""
+    name, amount, uses = fields.text("id"), fields.integer("amount", minimum=0), fields.sub("uses")
+    if not name:
+        fields.wrong("id", "give a name that no other commitment has")
+    if amount is None and "amount" not in fields:
+        fields.wrong("amount", "give the units that there are in each hour, a whole number")
+    units = {known: uses.integer(known, minimum=0) or 0 for known in uses.value}
+    return Commitment(name or "", amount or 0, units, fields.text("zone") or "")

@@ -50,6 +50,23 @@ def test_what_is_printed_is_read_back_unchanged(tmp_path: Path) -> None:
     assert "catalogue: packaged, facts of 2026-07-20, 1,340 instance types" in answer.err
 
 
+def test_commitments_of_a_deployed_catalogue_are_read_and_planned_with(tmp_path: Path) -> None:
+    types = json.loads(joiner("catalogue", "m5.large", "-o", "json").out)
+    reserved = {"id": "ri-1", "amount": 1, "uses": {"m5.large": 1}}
+    elsewhere = {"id": "ri-2", "amount": 1, "uses": {"m5.large": 1}, "zone": "eu-west-1a"}
+    file = tmp_path / "latest.json"
+    file.write_text(json.dumps({**types, "commitments": [reserved, elsewhere]}), encoding="utf-8")
+
+    shown = joiner("catalogue", "m5.*", "--catalogue", file, "-o", "json")
+    there = joiner("catalogue", "--catalogue", file, "--region", "us-east-1", "-o", "json")
+    planned = joiner("plan", "-f", write(tmp_path, pool(), pod("a")), "--catalogue", file, "-o", "json")
+
+    assert shown.json["commitments"] == [reserved, elsewhere]
+    assert there.json["commitments"] == [reserved]
+    assert [node["instanceType"] for node in planned.json["nodes"]] == ["m5.large"]
+    assert planned.json["committedPerHour"] > 0.09
+
+
 def test_an_unknown_type_is_an_error() -> None:
     answer = joiner("catalogue", "m5.large", "m55.large")
 
@@ -91,6 +108,12 @@ def test_an_unknown_type_is_an_error() -> None:
         (
             {"m5.large": {"offerings": [{"capacityType": "spot", "pricePerHour": 1}]}},
             "m5.large.offerings[0].zone is missing: give",
+        ),
+        ({"commitments": {}}, "commitments is {}: give a list here"),
+        ({"commitments": [{"id": "ri-1"}]}, "commitments[0].amount is missing: give the units"),
+        (
+            {"commitments": [{"id": "ri-1", "amount": 1, "uses": {"m5.large": "one"}}]},
+            "commitments[0].uses.m5.large is one: give a whole number",
         ),
         ({}, "it has no instance types"),
     ],
