@@ -9,7 +9,7 @@ import sys
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,22 +104,26 @@ class RunningAws:
         return url, sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
 
 
-@contextmanager
-def started_server(data: Path) -> Iterator[tuple[RunningAws, subprocess.Popen[str]]]:
-    """Start the real server process, with this folder for the files that it unpacks. It ends with the tests' process,
-    whatever ends that.
+def start_server(data: Path, environment: Mapping[str, str], *options: str) -> subprocess.Popen[str]:
+    """Start the real server process, with this folder for its log and the files that it unpacks. It ends with the
+    tests' process, whatever ends that.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     with (data / "server.log").open("w") as log:
-        command = [sys.executable, "-m", "joiner_local.aws.server", "--port", "0", "--data", str(data)]
-        server = subprocess.Popen(
-            command,
+        return subprocess.Popen(
+            [sys.executable, "-m", "joiner_local.aws.server", *options, "--data", str(data)],
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
             env=environment,
             preexec_fn=dies_with_parent(),  # noqa: PLW1509 - two system calls, no lock is taken in it
         )
+
+
+@contextmanager
+def started_server(data: Path) -> Iterator[tuple[RunningAws, subprocess.Popen[str]]]:
+    """Start the server with an environment that names no AWS, and end it afterwards."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    server = start_server(data, environment, "--port", "0")
     assert server.stdout is not None
     try:
         ready = server.stdout.readline().split()

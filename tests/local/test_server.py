@@ -3,15 +3,12 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from joiner_local.knob_client import KnobUnknown, knobs_of, turn_knob
-from joiner_local.stack.stack_processes import dies_with_parent
-from tests.local.running_aws import RunningAws, eventually
+from tests.local.running_aws import RunningAws, eventually, start_server
 
 REPORT = """
 import os
@@ -30,21 +27,12 @@ def alive(pid: int) -> bool:
 
 
 def test_it_prints_its_address_and_its_sandboxes_end_with_it(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "joiner_local.aws.server", "--data", str(tmp_path)]
     foreign = os.environ | {"AWS_PROFILE": "production", "AWS_ENDPOINT_URL": "https://example.com"}
-    with (tmp_path / "log").open("w") as log:
-        server = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env=foreign,
-            preexec_fn=dies_with_parent(),  # noqa: PLW1509 - two system calls, no lock is taken in it
-        )
+    server = start_server(tmp_path, foreign)
     assert server.stdout is not None
     try:
         line = server.stdout.readline()
-        assert line.startswith("ready http://127.0.0.1:"), (tmp_path / "log").read_text()
+        assert line.startswith("ready http://127.0.0.1:"), (tmp_path / "server.log").read_text()
         aws = RunningAws(line.split()[1], tmp_path)
         answer = aws.client("lambda").invoke(FunctionName=aws.function(REPORT))
         report = json.loads(answer["Payload"].read())
