@@ -3,8 +3,8 @@
 The user's commands run before it, in the same script: a line that is no PowerShell can keep the whole script from
 running, and the node from joining. EC2Launch v2 runs what is between the tags powershell or script, or the tasks of a
 YAML document, and nothing else. Sources: Amazon EKS user guide, "Create nodes with optimized Windows AMIs" (the
-arguments of ``Start-EKSBootstrap.ps1``, the parameters with images); EC2 user guide, "How Amazon EC2 handles user data
-for Windows instances".
+arguments of ``Start-EKSBootstrap.ps1``, the parameters with images); EC2 user guide, "Run commands on your Windows
+instance at launch".
 """
 
 import re
