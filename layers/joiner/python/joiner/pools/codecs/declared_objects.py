@@ -87,9 +87,6 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
 
 
 CORRECT_CLASS: Final = "correct the class; its own problems name the fields"
-POOL_CLASS_FIELDS: Final = {"Provisioner": "spec.providerRef", "NodePool": "spec.template.spec.nodeClassRef"}
-CLAIM_CLASS_FIELDS: Final = {"Provisioner": "spec.machineTemplateRef", "NodePool": "spec.nodeClassRef"}
-"""Where a pool, or a claim that is launched for itself, names its class: by the kind of the pool."""
 
 
 def find_missing_classes(
@@ -105,14 +102,12 @@ def find_missing_classes(
         key = pool.class_ref.key
         if key in present:
             continue
-        fields = CLAIM_CLASS_FIELDS if pool.claim else POOL_CLASS_FIELDS
-        field = fields[pool.kind]
         near = suggest_nearest(
             pool.class_ref.name, sorted(one.name for one in classes if one.kind == pool.class_ref.kind)
         )
         absent = f"there is no such {pool.class_ref.kind}; create it or name another{near}"
         remedy = CORRECT_CLASS if key in broken else absent
-        yield InvalidManifest(pool.key, field, key, remedy)
+        yield InvalidManifest(pool.key, pool.class_field, key, remedy)
 
 
 def read_node_pool(manifest: Mapping[str, Any]) -> NodePool:
