@@ -33,7 +33,7 @@ from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.launching import Launch, LaunchOutcome, PairedInstance, read_fleet_answer, read_fleet_refusal
 from joiner.launching.launch_outcome import list_instance_places, list_short_offerings, read_instances
-from joiner.names import NAME_TAG, NODECLAIM
+from joiner.names import claim_tags
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
@@ -181,7 +181,7 @@ class Launcher:
             if throttled.is_set():
                 return
             try:
-                self._ec2.tag([each.instance_id], {NODECLAIM: each.claim, NAME_TAG: each.claim})
+                self._ec2.tag([each.instance_id], claim_tags(each.claim))
             except Ec2Throttled:
                 throttled.set()
                 raise

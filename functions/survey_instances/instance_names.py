@@ -13,7 +13,7 @@ from functions.survey_instances.optional_calls import is_busy
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.ec2_instances import Instance
-from joiner.names import CLUSTER_NAME_TAG, NAME_TAG, NODECLAIM, NODEPOOL
+from joiner.names import CLUSTER_NAME_TAG, NODECLAIM, NODEPOOL, claim_tags
 
 logger = Logger(child=True)
 
@@ -42,7 +42,7 @@ def name_instances(
             break
         claim = claims[instance]
         try:
-            ec2.tag([instance], {NODECLAIM: claim, NAME_TAG: claim})
+            ec2.tag([instance], claim_tags(claim))
         except Ec2Error as reason:
             logger.warning(
                 "an instance could not be tagged",

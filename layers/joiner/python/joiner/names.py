@@ -147,6 +147,15 @@ NAME_TAG: Final = "Name"
 DISCOVERY_TAG: Final = "karpenter.sh/discovery"  # marks the resources of a cluster's nodes in Karpenter's documentation
 
 
+def claim_tags(claim: str) -> dict[str, str]:
+    """Return the tags of an instance that name its claim.
+
+    >>> claim_tags("default-7f3ka")
+    {'karpenter.sh/nodeclaim': 'default-7f3ka', 'Name': 'default-7f3ka'}
+    """
+    return {NODECLAIM: claim, NAME_TAG: claim}
+
+
 def cluster_tag(cluster: str) -> str:
     """Return the tag key by which EKS and its controllers identify resources of a cluster; its value is ``owned``.
 

@@ -324,7 +324,7 @@ def _request(
         tags=tags,
         token=token,
         market_type=find_market_type(first.reservation) if first.reservation else "",
-        instance_tags={names.NODECLAIM: name, names.NAME_TAG: name} if len(group) == 1 else {},
+        instance_tags=names.claim_tags(name) if len(group) == 1 else {},
         prioritized=first.prioritized,
     )
 
