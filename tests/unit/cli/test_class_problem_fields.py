@@ -52,3 +52,37 @@ def test_a_problem_of_a_class_has_its_field_and_value(
     text = found["message"] if named else f"{field}: {found['message']}"
     assert (found["object"], found["field"], found["value"]) == (f"{manifest['kind']}/default", field, value)
     assert f"{manifest['kind']}/default: {text}\n" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("manifest", "field", "value"),
+    [
+        (pod("a", tolerations=[{"effect": "NoSchedule"}]), "spec.tolerations[0].operator", ""),
+        (
+            node_class(blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "9Gi"}}] * 2),
+            "spec.blockDeviceMappings[1].deviceName",
+            "/dev/xvda",
+        ),
+    ],
+    ids=["an operator that is not written", "one device of a list"],
+)
+def test_a_value_is_that_of_the_field_that_is_named(
+    manifest: dict[str, Any], field: str, value: str, tmp_path: Path, catalogue: Path
+) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, manifest, pool()), "--catalogue", catalogue, "-o", "json")
+
+    assert (field, value) in [(one["field"], one["value"]) for one in answer.json["problems"]]
+
+
+def test_an_inline_class_is_named_by_its_field(tmp_path: Path) -> None:
+    only = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["a1.2xlarge"]}
+    arm64 = {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}
+    inline = provisioner(requirements=[only, arm64], provider={**FOR_BOTH, "amiFamily": "AL2023"})
+
+    answer = joiner("plan", "-f", write(tmp_path, inline, pod("a")), "-o", "json")
+
+    (problem,) = [one for one in answer.json["problems"] if one["field"] == "spec.provider"]
+    assert (problem["object"], problem["value"]) == ("Provisioner/default", "")
+    (reason,) = answer.json["pending"][0]["reasons"]
+    assert reason["reason"].startswith("its inline class (spec.provider) excludes every instance type")
+    assert "Inline/" not in answer.err + answer.out

@@ -111,6 +111,19 @@ def test_a_static_pool_is_told_what_its_class_excludes(tmp_path: Path, catalogue
     assert lacking["reason"].startswith("its class EC2NodeClass/default excludes every instance type that the pool al")
 
 
+def test_a_static_pool_that_is_being_deleted_lacks_no_nodes(tmp_path: Path, catalogue: Path) -> None:
+    leaving = {
+        "name": "default",
+        "deletionTimestamp": "2026-11-28T10:00:00Z",
+        "finalizers": ["karpenter.sh/termination"],
+    }
+    file = write(tmp_path, node_class(), {**pool(replicas=2), "metadata": leaving})
+
+    found = joiner("plan", "-f", file, "--catalogue", catalogue, "-o", "json")
+
+    assert (found.exit_code, found.json["nodes"], found.json.get("unlaunched")) == (0, [], None)
+
+
 @pytest.mark.parametrize("output", ["table", "html", "yaml"])
 def test_a_claim_that_cannot_be_launched_is_in_the_result(tmp_path: Path, catalogue: Path, output: str) -> None:
     file = write(tmp_path, node_class(), claim("large", "64"))

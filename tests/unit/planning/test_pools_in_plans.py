@@ -103,6 +103,24 @@ def test_a_launch_names_no_more_types_than_it_may_and_those_that_min_values_requ
     assert {"b.large", "c.large"} <= set(types)
 
 
+def test_types_with_several_of_the_required_values_come_first_so_that_all_values_fit_one_launch() -> None:
+    key, size = "node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-size"
+    sizes = [("large", 0.08)] * 58 + [(f"{at}xlarge", 0.3) for at in range(2, 16)]
+    types = {
+        f"s{at}.{kind}": {**known, "labels": {**known["labels"], size: kind}}
+        for at, (kind, price) in enumerate(sizes)
+        for known in [instance_type(f"s{at}.{kind}", 2, 4, price)]
+    }
+    one_zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [ZONES[0]]}
+
+    pool = node_pool(requirements=[at_least(50, key), at_least(15, size), one_zone])
+    (node,) = checked(cluster([pod("web-0")], pool), catalogue=types).nodes
+
+    assert not node.min_values_relaxed
+    chosen = {one.instance_type for one in node.alternatives}
+    assert len(chosen) == 60 and len({each.partition(".")[2] for each in chosen}) == 15
+
+
 def test_a_pod_that_leaves_too_little_choice_stays_pending_unless_effort_is_enough() -> None:
     lists = cluster([pod("huge", cpu="7")], node_pool(requirements=[at_least(2)]))
 

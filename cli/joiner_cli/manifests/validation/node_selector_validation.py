@@ -27,7 +27,9 @@ def check_tolerations(
         if key and not is_key(key):
             notes.note(f"{where}.key", key, QUALIFIED_NAME)
         if not key and operator != "Exists":
-            notes.note(f"{where}.operator", operator, "without a key it must be Exists, which matches every taint")
+            notes.note(
+                f"{where}.operator", one.get("operator"), "without a key it must be Exists, which matches every taint"
+            )
         if operator == "Exists" and value:
             notes.note(f"{where}.value", value, "the operator Exists takes no value; remove it")
         elif operator == "Equal" and not is_value(value):

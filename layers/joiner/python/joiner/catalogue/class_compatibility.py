@@ -109,7 +109,7 @@ def find_class_conflict(pool: NodePool, exclusions: Sequence[Exclusion]) -> Inva
     if not exclusions:
         return None
     remedy = explain_exclusions(exclusions, "this class")
-    return InvalidManifest(pool.key, pool.class_field, pool.class_ref.key, remedy, "warning")
+    return InvalidManifest(pool.key, pool.class_field, pool.class_value, remedy, "warning")
 
 
 def close_excluded_pools(problems: Iterable[InvalidManifest]) -> tuple[InvalidManifest, ...]:
@@ -144,7 +144,7 @@ def find_unused_instance_store(
         f"{field} of it changes nothing here, because no instance type of the pool has an instance store: require "
         f"{LOCAL_NVME}, or remove the field"
     )
-    return InvalidManifest(pool.key, pool.class_field, node_class.key, remedy, "info")
+    return InvalidManifest(pool.key, pool.class_field, pool.class_value, remedy, "info")
 
 
 def _explain_missing_image(known: InstanceType, resolved: ResolvedNodeClass) -> str:

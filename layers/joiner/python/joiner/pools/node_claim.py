@@ -268,7 +268,7 @@ def build_node_claim(
         execution: the name of the execution that writes it.
     """
     belongs = pool.own_label
-    relaxed = {names.MIN_VALUES_RELAXED: "true"} if template.min_values_relaxed else {}
+    relaxed = {} if pool.legacy else {names.MIN_VALUES_RELAXED: "true" if template.min_values_relaxed else "false"}
     written = {names.LEASE: str(lease), names.EXECUTION: execution}
     if pool.class_ref.kind == "EC2NodeClass":
         belongs[names.NODECLASS] = pool.class_ref.name

@@ -40,6 +40,15 @@ class NodeClassRef:
         """Return a key that is unique over both kinds, such as ``EC2NodeClass/default``."""
         return f"{self.kind}/{self.name}"
 
+    @property
+    def described(self) -> str:
+        """Return the class as reasons name it.
+
+        >>> NodeClassRef("EC2NodeClass", "default").described, NodeClassRef("Inline", "default").described
+        ('class EC2NodeClass/default', 'inline class (spec.provider)')
+        """
+        return "inline class (spec.provider)" if self.kind == "Inline" else f"class {self.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class DisruptionBudget:
@@ -135,6 +144,11 @@ class NodePool:
         if self.class_ref.kind == "Inline":
             return "spec.provider"
         return "spec.providerRef" if self.legacy else "spec.template.spec.nodeClassRef"
+
+    @property
+    def class_value(self) -> str:
+        """Return the class as problems show it; empty for an inline class, which is a part of the pool."""
+        return "" if self.class_ref.kind == "Inline" else self.class_ref.key
 
     @property
     def own_label(self) -> dict[str, str]:

@@ -108,22 +108,22 @@ def _unusable(resolved: ResolvedNodeClass) -> str:
     """Return why no node can be launched from a class that was resolved; empty if one can."""
     if not resolved.ready:
         wrong = next(problem for problem in resolved.problems if problem.severity == "error")
-        return f"its class {resolved.key} is not ready: {wrong.message}"
+        return f"its {resolved.ref.described} is not ready: {wrong.message}"
     if resolved.subnets and not resolved.zones:
-        return f"no subnet of its class {resolved.key} has a free address: use larger or more subnets"
+        return f"no subnet of its {resolved.ref.described} has a free address: use larger or more subnets"
     return ""
 
 
 def _unresolved(pool: NodePool, snapshot: Snapshot) -> str:
     """Return what the class of the pool lacks, and how to correct it."""
-    node_class, key = snapshot.node_class(pool), pool.class_ref.key
+    node_class, key, its = snapshot.node_class(pool), pool.class_ref.key, f"its {pool.class_ref.described}"
     if node_class is None:
         broken = next((one for one in snapshot.problems if one.object == key and one.severity == "error"), None)
         if broken:
-            return f"its class {key} cannot be used: {broken.message}"
-        return f"its class {key} does not exist: create it, or name another in {pool.class_field} of {pool.key}"
+            return f"{its} cannot be used: {broken.message}"
+        return f"{its} does not exist: create it, or name another in {pool.class_field} of {pool.key}"
     if node_class.deleting:
-        return f"its class {key} is being deleted: create it again after that, or name another"
+        return f"{its} is being deleted: create it again after that, or name another"
     ready = node_class.conditions["Ready"]
     reason = f": {ready.message}" if ready.message and not ready.true else ""
-    return f"its class {key} has not been resolved in EC2{reason}: look at the conditions in its status"
+    return f"{its} has not been resolved in EC2{reason}: look at the conditions in its status"

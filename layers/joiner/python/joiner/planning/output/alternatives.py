@@ -250,13 +250,19 @@ def _more_choice(found: Sequence[NodeOffer], holding: Sequence[NodeOffer], least
 def _limit_types(found: Sequence[NodeOffer], least: Mapping[str, int]) -> list[NodeOffer]:
     """Return the offers of at most as many types as a launch may have, in their order: those that minValues requires,
     and the first others."""
-    values: dict[str, set[str]] = {key: set() for key in least}
-    required = [found[0].model.name]  # the node's own offer is the first
-    for one in found:
-        new = {key: value for key in least if (value := one.label(key)) is not None and value not in values[key]}
-        if any(len(values[key]) < least[key] for key in new):
-            required.append(one.model.name)
-            for key, value in new.items():
-                values[key].add(value)
+    if len({one.model.name for one in found}) <= MOST_TYPES:
+        return list(found)
+    own, *others = found
+    values = {key: {own.label(key)} for key in least}
+    required = [own.model.name]
+    while others:
+        short = [key for key, known in values.items() if len(known - {None}) < least[key]]
+        gains = [sum(one.label(key) not in (*values[key], None) for key in short) for one in others]
+        if not max(gains):
+            break
+        chosen = others.pop(gains.index(max(gains)))  # the first of those that are short of the most labels
+        required.append(chosen.model.name)
+        for key in least:
+            values[key].add(chosen.label(key))
     kept = set([*dict.fromkeys((*required, *(one.model.name for one in found)))][:MOST_TYPES])
     return [one for one in found if one.model.name in kept]

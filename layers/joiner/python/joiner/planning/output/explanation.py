@@ -231,7 +231,7 @@ def _not_available(
         short.append(f"{offering.capacity_type} {known.name} in {offering.zone}{on}")
         if len(short) == 3:
             return ", ".join(short), "", ""
-    subject = f"its class {pool.class_ref.key}"
+    subject = f"its {pool.class_ref.described}"
     why = explain_exclusions([*excluded.values()], subject, "the pod and the pool allow") if excluded else ""
     return ", ".join(short), min(full, default=(0.0, ""))[1], why
 

@@ -41,6 +41,8 @@ def missing_static_nodes(
     draft, short = _Draft(groups, existing, ceilings, AddressUse(classes)), list[UnlaunchedNodes]()
     for pool_offers in offered_pools:
         pool = pool_offers.pool
+        if pool.deleting:  # it lacks nothing: its nodes go, too
+            continue
         if pool_offers.fixed is None or pool.replicas is None:
             lacking = 1 if pool.claim else _missing(pool, pool.replicas or 0, existing)[1]
             short += [UnlaunchedNodes(pool.key, lacking, pool_offers.closed)] if lacking else []
@@ -119,7 +121,7 @@ def _no_offer(fixed: PoolOffers) -> str:
     pool = fixed.pool
     if fixed.exclusions:
         allowed_by = "it allows" if pool.claim else "the pool allows"
-        return explain_exclusions(fixed.exclusions, f"its class {pool.class_ref.key}", allowed_by)
+        return explain_exclusions(fixed.exclusions, f"its {pool.class_ref.described}", allowed_by)
     if not pool.claim:
         return "no instance type that the pool allows is available now: allow more types or zones"
     asked = ", ".join(f"{name}: {amount}" for name, amount in pool.requests.to_kube().items())

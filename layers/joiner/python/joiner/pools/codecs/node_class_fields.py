@@ -113,9 +113,10 @@ def read_block_devices(fields: ManifestFields, name: str, *, legacy: bool) -> tu
     if sum(device.root for device in devices) > 1:
         fields.wrong(name, "only one of them can be the root volume")
     seen: set[str] = set()
-    for device in devices:
+    for number, device in enumerate(devices):
         if device.device_name in seen:
-            fields.notes.note(fields.at(name), device.device_name, "two volumes have this device; remove one of them")
+            where = f"{fields.at(name)}[{number}].deviceName"
+            fields.notes.note(where, device.device_name, "two volumes have this device; remove one of them")
         seen.add(device.device_name)
     return devices
 
