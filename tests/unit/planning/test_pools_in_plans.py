@@ -1,5 +1,7 @@
 """Pool settings in plans: minValues, replicas, overlays, reservations, mixes of capacity types, zone ids."""
 
+from collections import Counter
+
 from joiner.planning import Plan, PlanPolicies
 from tests.plan_checker import check_plan
 from tests.unit.planning.checked_plans import checked, cluster, drawn, why
@@ -148,6 +150,18 @@ def test_a_static_pool_has_no_more_nodes_than_its_limit_or_than_its_replicas() -
     assert len(checked(cluster([], node_pool("fixed", replicas=3, limits={"nodes": "2"}))).nodes) == 2
     there = [node(f"there-{number}", labels={"karpenter.sh/nodepool": "fixed"}) for number in range(2)]
     assert checked(cluster([], node_pool("fixed", replicas=1), nodes=there)).nodes == ()
+
+
+def test_a_plan_adds_a_thousand_nodes_of_static_pools_whatever_their_replicas_say() -> None:
+    pools = [node_pool("a", replicas=1_000_000), node_pool("b", replicas=1_000_000), node_pool("c", replicas=2)]
+
+    plan = planned(cluster([], *pools))
+
+    assert Counter(node.pool_name for node in plan.nodes) == {"a": 333, "b": 333, "c": 2}
+    assert [(each.owner, each.nodes) for each in plan.unlaunched] == [("NodePool/a", 999_667), ("NodePool/b", 999_667)]
+    assert {each.reason for each in plan.unlaunched} == {
+        "a plan adds at most 1,000 nodes of static pools, and the next one adds others"
+    }
 
 
 def test_a_static_pool_makes_no_node_for_pods_beyond_its_replicas() -> None:

@@ -23,6 +23,10 @@ from joiner.pools import InvalidManifest, NodePool, ResolvedNodeClass
 REPLICAS: Final = "spec.replicas"
 """The field that the warning of a static pool names."""
 
+MOST_NODES: Final = 1000
+"""Nodes of static pools that one plan adds, whatever their replicas say; the next plans add the others."""
+_NEXT: Final = f"a plan adds at most {MOST_NODES:,} nodes of static pools, and the next one adds others"
+
 
 def missing_static_nodes(
     offered_pools: Sequence[PoolOffers],
@@ -39,6 +43,8 @@ def missing_static_nodes(
     A pool that stands for a standalone claim lacks one node. With ``strict``, the claim's minValues must be met.
     """
     draft, short = _Draft(groups, existing, ceilings, AddressUse(classes)), list[UnlaunchedNodes]()
+    static = sum(one.pool.replicas is not None and not one.pool.claim for one in offered_pools)
+    most = max(1, MOST_NODES // max(1, static))
     for pool_offers in offered_pools:
         pool = pool_offers.pool
         if pool.deleting:  # it lacks nothing: its nodes go, too
@@ -52,6 +58,8 @@ def missing_static_nodes(
         why = "its limits.nodes allows no more nodes: raise it, or lower replicas" if allowed < wanted else ""
         if pool.claim and strict and not meets_min_values(offers, pool.min_values):
             allowed, why = 0, _MIN_VALUES
+        if allowed > most:
+            allowed, why = most, _NEXT
         made = 0
         while made < allowed and not (refused := draft.add_cheapest(pool_offers.fixed, offers)):
             made += 1
