@@ -8,7 +8,7 @@ the next function writes to the class's status. The other classes are used.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
@@ -28,7 +28,7 @@ from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
-from joiner.launching.node_class_resolution import refuse_after_lookup, resolve_node_class
+from joiner.launching.node_class_resolution import refuse_after_defect, refuse_after_lookup, resolve_node_class
 from joiner.launching.user_launch_templates import (
     explain_absence,
     find_content_problems,
@@ -40,6 +40,9 @@ from joiner.pools import LaunchTemplateVersion, NodeClass, NodeClassProblem, Res
 from joiner.pools.resolved_node_class import digest_free_addresses
 
 logger = Logger()
+SHOWN: Final = 200
+"""Characters of a defect that the condition of a class has; the log has all."""
+
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
 
 
@@ -145,8 +148,8 @@ class NodeClassResolver:
         lookups: ClassLookups,
         now: datetime,
     ) -> ResolvedNodeClass:
-        """Resolve one class. A refusal by AWS is a problem of this class only; if AWS does not answer, the whole
-        function fails and is retried.
+        """Resolve one class. A refusal by AWS is a problem of this class only, and so is what cannot be read; if AWS
+        does not answer, the whole function fails and is retried.
         """
         try:
             template, problems = self._template(node_class, ceilings)
@@ -169,6 +172,11 @@ class NodeClassResolver:
             raise
         except Ec2Error as refusal:
             return refuse_after_lookup(node_class, str(refusal))
+        except (BotoCoreError, ClientError):
+            raise
+        except Exception as defect:  # whatever it is, the pools of other classes must get their nodes
+            logger.exception("a class could not be resolved", nodeclass=node_class.key)
+            return refuse_after_defect(node_class, f"{type(defect).__name__}: {defect}"[:SHOWN])
 
     def _template(
         self, node_class: NodeClass, ceilings: NodeClassPolicy

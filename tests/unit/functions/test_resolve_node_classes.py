@@ -1,5 +1,6 @@
 """Each class is resolved by itself: a mistake in one does not stop the pools of the others."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Barrier
@@ -24,8 +25,10 @@ FOUND = {
         "Subnets": [{"SubnetId": "subnet-a", "AvailabilityZone": "us-east-1a", "AvailableIpAddressCount": 9}]
     },
     "describe_security_groups": {"SecurityGroups": [{"GroupId": "sg-1"}]},
-    "describe_images": {"Images": []},
 }
+MISTAKE = {"instanceProfile": "a/b"}
+"""A profile with a slash, which IAM refuses to look up."""
+NODE_CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: "
 
 
 @dataclass
@@ -36,6 +39,7 @@ class FakeAccount:
     asked: list[str] = field(default_factory=list)
     failing: list[Exception] = field(default_factory=list)
     """Errors of the next lookups of subnets."""
+    images: dict[str, Any] = field(default_factory=lambda: {"Images": []})
     together: Barrier | None = None
     """Subnets and security groups are returned when both were asked for."""
 
@@ -68,7 +72,7 @@ class AnsweredPages:
             raise self.account.failing.pop()
         if self.account.together and self.operation in ("describe_subnets", "describe_security_groups"):
             self.account.together.wait(timeout=30)
-        return [FOUND[self.operation]]
+        return [self.account.images if self.operation == "describe_images" else FOUND[self.operation]]
 
 
 def answer(
@@ -80,14 +84,15 @@ def answer(
     time_left: TimeLeft = UNBOUNDED,
     now: datetime = NOON,
     validates: bool = True,
+    spec: Mapping[str, Any] = MISTAKE,
 ) -> tuple[dict[str, Any], Any]:
-    """Return the response for three classes: no pool names the third, and one names a profile with a slash."""
+    """Return the response for three classes: no pool names the third, and one has a mistake, the fields of `spec`."""
     lease = cluster._take_lease("up-1") or cluster.ledger.lease().number
     task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
     bad = {
         **NODECLASS,
         "metadata": {"name": "bad", "uid": "class-2"},
-        "spec": {**NODECLASS["spec"], "instanceProfile": "a/b"},
+        "spec": {**NODECLASS["spec"], **spec},
     }
     unnamed = {**NODECLASS, "metadata": {"name": "unnamed", "uid": "class-3"}}
     template = {
@@ -124,6 +129,34 @@ def test_a_class_whose_lookup_is_refused_reports_it_and_the_others_go_on(cluster
     (problem,) = classes["EC2NodeClass/bad"].problems
     assert (problem.condition, problem.reason) == ("ValidationSucceeded", "LookupFailed")
     assert problem.message.startswith("ValidationError: invalid name: put the class right")
+    assert classes["EC2NodeClass/default"].ready
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["of a pool", "of no pool"])
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"userData": f'{NODE_CONFIG}!!bool "abc"'}, "InvalidUserData"),
+        ({"userData": f'{NODE_CONFIG}!!timestamp "abc"'}, "InvalidUserData"),
+        (
+            {"userData": f"[settings]\na = {'9' * 5000}", "amiSelectorTerms": [{"alias": "bottlerocket@latest"}]},
+            "InvalidUserData",
+        ),
+        (
+            {"userData": f"a = {'[' * 3000}", "amiSelectorTerms": [{"alias": "bottlerocket@latest"}]},
+            "InvalidUserData",
+        ),
+        ({"amiFamily": "AL2023", "amiSelectorTerms": [{"name": "own-*"}]}, "ResolutionFailed"),
+    ],
+)
+def test_a_class_that_cannot_be_read_reports_it_and_the_others_go_on(
+    cluster: SimulatedCluster, spec: Mapping[str, Any], reason: str, named: bool
+) -> None:
+    account = FakeAccount(images={"Images": [{"Architecture": "x86_64"}]})  # an image without the id it must have
+
+    _, classes = answer(cluster, account, every=True, bad_is_named=named, spec=spec)
+
+    assert [one.reason for one in classes["EC2NodeClass/bad"].problems if one.severity == "error"] == [reason]
     assert classes["EC2NodeClass/default"].ready
 
 

@@ -41,7 +41,8 @@ MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n{
         (
             "AL2023",
             f"{CONFIG}spec: 2026-02-30",
-            "its NodeConfig has a date that does not exist: correct it, or put it in quotes",
+            "its NodeConfig is not valid YAML: in line 3, there is no date '2026-02-30': correct it, or put it in "
+            "quotes",
         ),
         (
             "AL2023",

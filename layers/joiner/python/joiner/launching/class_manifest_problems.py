@@ -3,7 +3,10 @@
 ``resolve_node_class`` reports them in a cluster, and ``find_manifest_problems`` in a plan from files.
 """
 
+from dataclasses import replace
+
 from joiner.launching.block_devices import find_declared_volume_problems
+from joiner.launching.image_families.image_family import FamilyOfImages, refuse
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES, default_devices
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.ipv6_nodes import find_ipv6_problems
@@ -60,7 +63,18 @@ def find_family_problems(node_class: NodeClass, version: str = "") -> list[NodeC
         return [NodeClassProblem("AMIsReady", "TermNotSupported", message, about=images_field)]
     ended = IMAGE_FAMILIES[of_images].explain_missing_images(version) if of_images else ""
     images = [NodeClassProblem("AMIsReady", "NoImagesForVersion", ended, about=images_field)] if ended else []
-    return [*images, *IMAGE_FAMILIES[family].find_problems(node_class)]
+    return [*images, *_problems_of_family(node_class, IMAGE_FAMILIES[family])]
+
+
+def _problems_of_family(node_class: NodeClass, family: FamilyOfImages) -> list[NodeClassProblem]:
+    """Return what a class of this family cannot have. User data that EC2 does not take is not read: to parse a megabyte
+    takes seconds, and `find_user_data_problems` refuses it.
+    """
+    if not find_user_data_problems(node_class):
+        return [*family.find_problems(node_class)]
+    where = field_path(node_class, "userData")
+    found = family.find_problems(replace(node_class, user_data=None))
+    return [problem for problem in found if not problem.message.startswith(where)]
 
 
 def _is_public(parameter: str) -> bool:
@@ -105,13 +119,16 @@ def find_unpriced_licence(node_class: NodeClass) -> list[NodeClassProblem]:
 
 
 def find_user_data_problems(node_class: NodeClass) -> list[NodeClassProblem]:
-    """Return the problem of user data that is larger than EC2's limit even without Joiner's part."""
-    size = len((node_class.user_data or "").encode())
+    """Return the problem of user data that is no Unicode, or larger than EC2's limit even without Joiner's part."""
+    try:
+        size = len((node_class.user_data or "").encode())
+    except UnicodeEncodeError as error:
+        message = f"U+{ord(error.object[error.start]):04X} is half a character: write the whole one, or remove it"
+        return [refuse(node_class, "userData", "InvalidUserData", message)]
     if size <= LIMIT_BYTES:
         return []
     message = f"it has {size} bytes, and EC2 takes {LIMIT_BYTES}: shorten it"
-    where = field_path(node_class, "userData")
-    return [NodeClassProblem("ValidationSucceeded", "UserDataSizeLimitExceeded", f"{where}: {message}")]
+    return [refuse(node_class, "userData", "UserDataSizeLimitExceeded", message)]
 
 
 def _role_problems(node_class: NodeClass, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:

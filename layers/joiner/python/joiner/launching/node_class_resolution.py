@@ -201,6 +201,16 @@ def refuse_after_lookup(node_class: NodeClass, refusal: str) -> ResolvedNodeClas
     return nothing.with_problems([NodeClassProblem("ValidationSucceeded", "LookupFailed", f"{refusal}: {remedy}")])
 
 
+def refuse_after_defect(node_class: NodeClass, defect: str) -> ResolvedNodeClass:
+    """Return a class without parts, because Joiner could not read it or what AWS answered about it; `defect` says why.
+
+    Pools of other classes go on.
+    """
+    nothing = ResolvedNodeClass(node_class.name, node_class.kind, generation=node_class.generation)
+    message = f"Joiner cannot use the class or an answer of AWS about it ({defect}): change the class, and report this"
+    return nothing.with_problems([NodeClassProblem("ValidationSucceeded", "ResolutionFailed", message)])
+
+
 def _image_problems(
     node_class: NodeClass, images: Sequence[Image], ceilings: NodeClassPolicy, version: str
 ) -> list[NodeClassProblem]:

@@ -4,7 +4,6 @@ Sources: Bottlerocket, "Settings reference" (settings.kubernetes, settings.boots
 (spec.userData for Bottlerocket, spec.instanceStorePolicy).
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from joiner.catalogue.family_capacity import FAMILY_CAPACITIES
 from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
 from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
-from joiner.launching.image_families.toml_mistakes import explain_toml_error
+from joiner.launching.image_families.toml_documents import read_toml
 from joiner.launching.image_families.toml_text import write_toml
 from joiner.pools import NodeClass, NodeClassProblem
 from joiner.pools.node_class import ImageFamily
@@ -134,11 +133,7 @@ def read_own_settings(text: str) -> dict[str, Any]:
     Traceback (most recent call last):
     joiner.launching.image_families.node_settings.UserDataRefused: Bottlerocket reads TOML, and this is none...
     """
-    try:
-        parsed = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = f"Bottlerocket reads TOML, and this is none: {explain_toml_error(error, text)}"
-        raise UserDataRefused("InvalidUserData", message) from error
+    parsed = read_toml(text)
     for path in (*TABLES, *(("settings", "kubernetes", name) for name in TEXTS)):
         table: Any = parsed
         for name in path:

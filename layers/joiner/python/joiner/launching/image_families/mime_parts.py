@@ -70,15 +70,27 @@ def read_user_parts(text: str) -> list[MimePart]:
     if not text.strip():
         return []
     if re.match(r"(mime-version|content-type):", text.lstrip(), re.IGNORECASE):
-        message = email.message_from_string(text.lstrip())
-        for part in message.walk():
-            if part.defects:
-                defect = type(part.defects[0]).__name__
-                raise UserDataRefused("InvalidUserData", f"it is malformed MIME: {DEFECTS.get(defect, defect)}")
-        return [_as_it_is(part) for part in message.walk() if not part.is_multipart()]
+        return _read_mime(text.lstrip())
     if re.search(r"(^|[{,])\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aws/", text, re.MULTILINE):
         return [MimePart(NODE_CONFIG, text)]
     return [MimePart(SHELL_SCRIPT, text)]
+
+
+def _read_mime(text: str) -> list[MimePart]:
+    try:
+        parts = list(email.message_from_string(text).walk())
+        leaves = [_as_it_is(part) for part in parts if not part.is_multipart()]
+    except Exception as error:  # a ValueError for the name of a character set, for example: none is documented
+        raise _malformed("its headers or its parts cannot be read") from error
+    defects = [defect for part in parts for defect in part.defects]
+    if defects:
+        name = type(defects[0]).__name__
+        raise _malformed(DEFECTS.get(name, name))
+    return leaves
+
+
+def _malformed(why: str) -> UserDataRefused:
+    return UserDataRefused("InvalidUserData", f"it is malformed MIME: {why}")
 
 
 def _as_it_is(part: Message) -> MimePart:

@@ -4,9 +4,7 @@ nodeadm merges all NodeConfigs of the user data. If it cannot read one of them, 
 Source: nodeadm's API reference (node.eks.aws/v1alpha1).
 """
 
-import re
 from collections.abc import Iterator, Mapping
-from itertools import accumulate
 from typing import Any, Final
 
 from joiner.launching.image_families.node_settings import UserDataRefused
@@ -31,23 +29,21 @@ TEXTS: Final = (
 )
 """Settings of the kubelet whose values are texts; it does not start with a number there."""
 
-DEEPEST: Final = 100
-"""Brackets that may be open at once. PyYAML reads all that are open again for each further one: seconds for a thousand,
-until Python's limit of recursion ends it.
-"""
 
-
-def read_user_node_config(text: str) -> Mapping[str, Any]:
+def read_user_node_config(text: str, before: int = 0) -> Mapping[str, Any]:
     """Return the ``spec`` of a NodeConfig; raises UserDataRefused if nodeadm could not read it.
+
+    ``before`` is the number of lines before the text in the user data.
 
     >>> read_user_node_config("apiVersion: node.eks.aws/v1alpha1\\nkind: NodeConfig\\nspec: [1,")
     Traceback (most recent call last):
     joiner.launching.image_families.node_settings.UserDataRefused: its NodeConfig is not valid YAML: ... line 3...
     """
-    document = _mapping(_parse(text), "its NodeConfig")
+    document = _mapping(_parse(text, before), "its NodeConfig")
     declared = (document.get("apiVersion"), document.get("kind"))
     if declared != (API_VERSION, KIND):
-        written = " ".join(str(name) for name in declared if name) or "no apiVersion and no kind"
+        texts = [name for name in declared if name and isinstance(name, str)]  # aliases can make others very long
+        written = " ".join(texts) or "no apiVersion and no kind"
         raise _refused(f"a document for nodeadm has {written}: write apiVersion {API_VERSION} and kind {KIND}")
     spec = _mapping(document.get("spec") or {}, "spec of its NodeConfig")
     for name in SPEC:
@@ -88,24 +84,10 @@ def find_settings_without_effect(spec: Mapping[str, Any]) -> Iterator[tuple[str,
             yield "NotPlanned", message
 
 
-def _parse(text: str) -> Any:
-    import yaml  # only classes with a NodeConfig need it
+def _parse(text: str, before: int) -> Any:
+    from joiner.launching.image_families.node_config_yaml import read_yaml_documents  # few classes need PyYAML
 
-    from joiner.pools.yaml_mistakes import explain_bad_character, explain_syntax_error
-
-    too_deep = _refused("its NodeConfig is nested too deeply")
-    if max(accumulate(1 if each in "[{" else -1 for each in re.findall(r"[][{}]", text)), default=0) > DEEPEST:
-        raise too_deep
-    try:
-        documents = list(yaml.safe_load_all(text))
-    except RecursionError as error:
-        raise too_deep from error
-    except yaml.MarkedYAMLError as error:
-        raise _refused(f"its NodeConfig is not valid YAML: {explain_syntax_error(error, text).sentence}") from error
-    except yaml.YAMLError as error:
-        raise _refused(f"its NodeConfig is not valid YAML: {explain_bad_character(error, text).sentence}") from error
-    except ValueError as error:
-        raise _refused("its NodeConfig has a date that does not exist: correct it, or put it in quotes") from error
+    documents = read_yaml_documents(text, before)
     if len(documents) != 1:
         remedy = "write one for each MIME part"
         raise _refused(f"nodeadm reads one document of a part, and this one has {len(documents)}: {remedy}")
