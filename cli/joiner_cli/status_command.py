@@ -142,8 +142,8 @@ def _read_parameter(here: DeployedStack) -> Mapping[str, Any]:
     except ClientError as error:
         if error.response["Error"]["Code"] == "ParameterNotFound":
             exit_with_error(
-                f"there is no parameter {pause_parameter(here.cluster)}, so Joiner acts and cannot be paused: deploy "
-                "the stack again"
+                f"there is no parameter {pause_parameter(here.cluster)} in {here.region}: if the stack is deployed in "
+                "this region, Joiner acts and cannot be paused: deploy it again; else name the region with --region"
             )
         raise
     return found

@@ -1,19 +1,24 @@
-"""Fills in what the admission plugins of an EKS cluster fill in: limits, tolerations and the default storage class.
+"""Fills in what admission in an EKS cluster fills in: limits, tolerations, the default storage class, and the address
+that pods for Windows request.
 
 The snapshot resolves PriorityClasses and RuntimeClasses itself. Applying these defaults twice changes nothing.
-Source: Kubernetes, "Admission Control" (LimitRanger, DefaultTolerationSeconds, DefaultStorageClass).
+Sources: Kubernetes, "Admission Control" (LimitRanger, DefaultTolerationSeconds, DefaultStorageClass); Amazon EKS user
+guide, "Deploy Windows nodes on EKS clusters" (the webhook of the VPC resource controller).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from joiner import names
+from joiner.catalogue.family_capacity import PRIVATE_ADDRESS
 from joiner.cluster.persistent_volumes import DEFAULT_CLASS_ANNOTATIONS
 from joiner.planning.inputs.admission import SYSTEM_PRIORITIES
 from joiner.pools import InvalidManifest
 
 Manifest = Mapping[str, Any]
 
+WINDOWS: Final = "windows"
 TOLERATED_SECONDS: Final = 300
 TOLERATED_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -56,6 +61,8 @@ class AdmissionDefaults:
     def pod(self, manifest: Manifest) -> dict[str, Any]:
         """Return the pod with its namespace's limits and the default tolerations."""
         spec = dict(manifest["spec"])
+        if runs_windows(spec):
+            _request_address(spec)
         self._limit(spec, _namespace(manifest))
         _tolerate(spec)
         return {**manifest, "spec": spec}
@@ -96,6 +103,34 @@ class AdmissionDefaults:
         for kind in ("containers", "initContainers"):
             if spec.get(kind):
                 spec[kind] = [_with_defaults(one, limits, requests) for one in spec[kind]]
+
+
+def runs_windows(spec: Manifest) -> bool:
+    """Return whether a pod requires Windows by a selector or an affinity, as EKS's webhook for Windows reads it."""
+    if (spec.get("nodeSelector") or {}).get(names.OS) == WINDOWS:
+        return True
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or ()
+    rules = [rule for term in terms for rule in term.get("matchExpressions") or ()]
+    return any(
+        rule.get("key") == names.OS and rule.get("operator") == "In" and rule.get("values") == [WINDOWS]
+        for rule in rules
+    )
+
+
+def _request_address(spec: dict[str, Any]) -> None:
+    """Let the first container request the address that each pod of a Windows node needs, unless one requests it."""
+    containers = spec.get("containers") or ()
+    if spec.get("hostNetwork") or not containers or any(PRIVATE_ADDRESS in _limits(one) for one in containers):
+        return
+    first, address = containers[0], {PRIVATE_ADDRESS: "1"}
+    resources = first.get("resources") or {}
+    more = {side: {**(resources.get(side) or {}), **address} for side in ("limits", "requests")}
+    spec["containers"] = [{**first, "resources": {**resources, **more}}, *containers[1:]]
+
+
+def _limits(container: Manifest) -> Manifest:
+    return (container.get("resources") or {}).get("limits") or {}
 
 
 def _with_defaults(container: Manifest, limits: Manifest, requests: Manifest) -> Manifest:

@@ -259,7 +259,9 @@ class _ManifestParser:
         limit = LIMITS.get(schema.get("format", ""), LIMITS["int64"])
         least, most = schema.get("minimum", -limit - 1), schema.get("maximum", limit)
         if not least <= raw <= most:
-            self.notes.note(path, raw, f"give a number from {least} to {most}")
+            far = most == limit and raw < least  # the limit of the format is no help
+            asked = f"of at least {least}" if far else f"from {least} to {most}"
+            self.notes.note(path, raw, f"give a number {asked}")
         return raw
 
     def _int_or_text(self, raw: Any, schema: Schema, path: str) -> Any:

@@ -3,7 +3,8 @@
 EC2 refuses the launch of a type that lacks it, so such a type is not offered to the pools of the class. Source: EC2
 user guide, "Multiple network interfaces", "Idle connection tracking timeout", "Prefix delegation" and "Nested
 virtualization"; Amazon EKS user guide, "Learn about IPv6 addresses to clusters, Pods, and services" (Nitro only);
-Amazon Linux 2023 user guide, "System requirements" (no first generation of Graviton).
+Amazon Linux 2023 user guide, "System requirements" (no first generation of Graviton); Amazon EKS user guide, "Deploy
+Windows nodes on EKS clusters" (instance types that EKS does not support for Windows).
 """
 
 from collections import Counter
@@ -22,6 +23,8 @@ XEN = "xen"
 HYPERVISOR = f"{names.INSTANCE_PREFIX}hypervisor"
 FIRST_GRAVITON = "a1."
 """The beginning of the names of all types with Graviton 1."""
+WITHOUT_WINDOWS: Final = frozenset({"c3", "c4", "d2", "i2", "m4", "m6a", "r3"})
+"""Instance families that EKS does not support for Windows, all but m4.16xlarge."""
 SHOWN: Final = 2
 """Fields with an example in an explanation."""
 EXCLUDES: Final = "excludes every instance type that"
@@ -64,9 +67,30 @@ def find_exclusion(
             return Exclusion("spec.placementGroupSelector", cause)
     if node_class is None:
         return None
+    if family_capacity(node_class).windows_build and _lacks_windows(known.name):
+        named = "amiSelector" if node_class.image_terms else "amiFamily"
+        return Exclusion(field_path(node_class, named), f"Amazon EKS does not support Windows on {known.name}")
     if cause := _explain_old_graviton(known, node_class):
         return Exclusion(field_path(node_class, "amiFamily"), cause)
     return _find_lacking_feature(known, node_class) if node_class.limits_types else None
+
+
+def _lacks_windows(instance_type: str) -> bool:
+    return instance_type.partition(".")[0] in WITHOUT_WINDOWS and instance_type != "m4.16xlarge"
+
+
+def find_open_windows_pool(pool: NodePool, node_class: NodeClass | None) -> InvalidManifest | None:
+    """Return the note on a pool whose Windows nodes take pods of Linux, too, because it has no taint; or None."""
+    if node_class is None or not family_capacity(node_class).windows_build:
+        return None
+    if any(taint.effect in ("NoSchedule", "NoExecute") for taint in pool.taints):
+        return None
+    remedy = (
+        "its nodes run Windows, and pods that require no operating system may get them: add a taint, such as "
+        "os=windows:NoSchedule, which the pods for Windows tolerate"
+    )
+    field = "spec.taints" if pool.legacy or pool.claim else "spec.template.spec.taints"
+    return InvalidManifest(pool.key, field, "", remedy, "info")
 
 
 def list_exclusions(

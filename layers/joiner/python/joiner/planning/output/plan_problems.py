@@ -6,7 +6,7 @@ These are warnings and notes on pools, which their authors read; the reasons of 
 from collections.abc import Iterator
 
 from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values, find_unsatisfiable_requirements
-from joiner.catalogue.class_compatibility import find_class_conflict, find_unused_instance_store
+from joiner.catalogue.class_compatibility import find_class_conflict, find_open_windows_pool, find_unused_instance_store
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.state.plan_state import PlanState
@@ -32,3 +32,5 @@ def find_plan_problems(state: PlanState, snapshot: Snapshot, catalogue: Catalogu
         stores = (one.model.labels for one in made.launchable)
         if unused := find_unused_instance_store(pool, pool_offers.node_class, stores):
             yield unused
+        if made.launchable and (taken := find_open_windows_pool(pool, pool_offers.node_class)):
+            yield taken

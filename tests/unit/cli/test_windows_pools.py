@@ -1,0 +1,75 @@
+"""What `joiner plan` knows of Windows nodes: instance types that EKS supports for them, the address that each of their
+pods requests, and that pods of Linux may get a pool without a taint."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.command_runs import CommandResult, deployment, joiner, node_class, pod, pool, write
+
+OS = "kubernetes.io/os"
+TYPE = "node.kubernetes.io/instance-type"
+WINDOWS = node_class(amiSelectorTerms=[{"alias": "windows2022@latest"}])
+TAINT = {"key": "os", "value": "windows", "effect": "NoSchedule"}
+SELECTED: Mapping[str, Any] = {"nodeSelector": {OS: "windows"}}
+REQUIRED: Mapping[str, Any] = {
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [{"key": OS, "operator": "In", "values": ["windows"]}]}]
+            }
+        }
+    }
+}
+
+
+def plan(folder: Path, *manifests: Mapping[str, Any]) -> CommandResult:
+    return joiner("plan", "-f", write(folder, WINDOWS, *manifests), "-o", "json")
+
+
+def of_types(*types: str) -> dict[str, Any]:
+    return pool(requirements=[{"key": TYPE, "operator": "In", "values": list(types)}])
+
+
+def test_windows_nodes_have_no_type_that_eks_does_not_support_for_them(tmp_path: Path) -> None:
+    found = plan(tmp_path, of_types("m4.large", "m4.16xlarge", "m6a.large"), pod("a", **SELECTED))
+
+    assert [node["instanceType"] for node in found.json["nodes"]] == ["m4.16xlarge"]
+
+
+def test_a_pool_of_unsupported_types_is_told_so(tmp_path: Path) -> None:
+    found = plan(tmp_path, of_types("m6a.large"), pod("a", **SELECTED))
+
+    assert found.exit_code == 2
+    assert "spec.amiSelectorTerms: Amazon EKS does not support Windows on m6a.large" in found.out
+
+
+@pytest.mark.parametrize("choice", [SELECTED, REQUIRED], ids=["node selector", "affinity"])
+def test_each_pod_for_windows_takes_one_of_the_addresses_of_its_node(choice: dict[str, Any], tmp_path: Path) -> None:
+    found = plan(tmp_path, of_types("m5.large"), deployment("win", 12, **choice))
+
+    nodes = found.json["nodes"]
+    assert len(nodes) == 2  # m5.large has ten addresses, one of which is its own
+    assert [node["requests"]["vpc.amazonaws.com/PrivateIPv4Address"] for node in nodes] == [
+        str(len(node["pods"])) for node in nodes
+    ]
+
+
+@pytest.mark.parametrize("pods", [{}, {"hostNetwork": True, **SELECTED}], ids=["for linux", "with the node's address"])
+def test_other_pods_request_no_address(pods: dict[str, Any], tmp_path: Path) -> None:
+    found = plan(tmp_path, of_types("m5.large"), deployment("other", 12, **pods))
+
+    assert [len(node["pods"]) for node in found.json["nodes"]] == [12]
+
+
+@pytest.mark.parametrize(("taints", "notes"), [([], 1), ([TAINT], 0)], ids=["open", "tainted"])
+def test_a_windows_pool_that_pods_of_linux_may_get_has_a_note(
+    taints: list[dict[str, str]], notes: int, tmp_path: Path
+) -> None:
+    found = plan(tmp_path, pool(node={"taints": taints}))
+
+    about = [one for one in found.json["problems"] if one["field"] == "spec.template.spec.taints"]
+    assert len(about) == notes
+    assert all(one["message"].startswith("its nodes run Windows, and pods that require no") for one in about)
