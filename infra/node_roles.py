@@ -79,8 +79,10 @@ class NodeIdentity(Construct):
 
     def environment(self, settings: Settings) -> dict[str, str]:
         """Return the environment of the functions that choose the identity and the image of a node."""
+        managed = settings.node_roles.manage_node_access_entry
         return {
             "JOINER_NODE_ROLES": ",".join(self.names),
+            "JOINER_WINDOWS_ROLES": ",".join(settings.node_roles.windows_names if managed else self.names),
             "JOINER_INSTANCE_PROFILE": self.profile.ref,
             "JOINER_ROLE_PROFILES": ",".join(each.ref for each in self.profiles),
             "JOINER_IMAGE_OWNERS": ",".join(settings.image_owners),

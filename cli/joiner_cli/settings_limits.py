@@ -76,6 +76,7 @@ def _node_class_policy(settings: "Settings", own_role: str, templates: "NodeClas
         image_owners=settings.image_owners if settings.account or "self" not in settings.image_owners else (),
         account=settings.account or "",
         kms_keys=settings.node_classes.kms_keys,
+        windows_roles=settings.node_roles.windows_names if settings.node_roles.manage_node_access_entry else None,
         role_profiles=roles,  # a deployment makes a profile for each role, whose name is not known here
         launch_templates=AllowedResources(templates.ids, templates.tags) if templates else None,
     )

@@ -219,6 +219,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         image_owners=environment.list_setting("JOINER_IMAGE_OWNERS"),
         account=environment.setting("JOINER_ACCOUNT"),
         role_profiles=environment.list_setting("JOINER_ROLE_PROFILES"),
+        windows_roles=environment.list_setting("JOINER_WINDOWS_ROLES"),
     ).with_limits(environment.json_setting("JOINER_NODE_CLASSES"))
     resolver = NodeClassResolver(
         environment.ledger(),

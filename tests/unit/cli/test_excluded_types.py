@@ -143,6 +143,19 @@ def test_a_claim_that_cannot_be_launched_is_in_the_result(tmp_path: Path, catalo
     )
 
 
+def test_a_misspelt_effect_of_a_claims_taint_is_reported_and_the_others_are_planned(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    broken = claim("small", "1")
+    broken["spec"]["taints"] = [{"key": "a", "effect": "NoSchedul"}]
+
+    found = joiner("plan", "-f", write(tmp_path, node_class(), pool(), pod("a"), broken), "--catalogue", catalogue)
+
+    assert found.exit_code == 1
+    assert "NodeClaim/small: spec.taints[0].effect is NoSchedul: " in found.err
+    assert "1 new node for 1 pod" in found.out
+
+
 def test_a_claim_that_is_launched_is_no_reason_for_another_exit_code(tmp_path: Path, catalogue: Path) -> None:
     found = joiner("plan", "-f", write(tmp_path, node_class(), claim("small", "1")), "--catalogue", catalogue)
 

@@ -52,6 +52,12 @@ OF_NODE_POOLS: Mapping[str, tuple[dict[str, Any], str]] = {
         node_class(blockDeviceMappings=BEYOND_GP3),
         "spec.blockDeviceMappings[0].ebs.iops: 90000: gp3 volumes have 3000 to 80000 IOPS: change iops",
     ),
+    "a root volume that nothing boots from": (
+        node_class(
+            blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "500Gi", "volumeType": "st1"}}]
+        ),
+        "spec.blockDeviceMappings[0].ebs.volumeType: st1: no instance boots from it",
+    ),
     "user data beyond EC2's limit": (
         node_class(userData="é" * 9000),
         "spec.userData: it has 18000 bytes, and EC2 takes 16384: shorten it",
@@ -103,7 +109,8 @@ UNCHECKED = (
 def test_a_plan_without_aws_notes_what_it_assumes_of_a_class(
     spec: dict[str, Any], note: str, tmp_path: Path, catalogue: Path
 ) -> None:
-    answer = plan(tmp_path, catalogue, pool(), {**node_class(), "spec": spec})
+    tainted = pool(node={"taints": [{"key": "own", "effect": "NoSchedule"}]})
+    answer = plan(tmp_path, catalogue, tainted, {**node_class(), "spec": spec})
 
     notes = [line.rpartition("EC2NodeClass/default: ")[2] for line in answer.err.splitlines() if "note: " in line]
     assert sorted(notes) == sorted([note, UNCHECKED] if "role" in spec else [note])

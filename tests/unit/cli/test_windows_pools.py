@@ -1,6 +1,7 @@
 """What `joiner plan` knows of Windows nodes: instance types that EKS supports for them, the address that each of their
 pods requests, and that pods of Linux may get a pool without a taint."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -73,3 +74,17 @@ def test_a_windows_pool_that_pods_of_linux_may_get_has_a_note(
     about = [one for one in found.json["problems"] if one["field"] == "spec.template.spec.taints"]
     assert len(about) == notes
     assert all(one["message"].startswith("its nodes run Windows, and pods that require no") for one in about)
+
+
+@pytest.mark.parametrize(("windows", "warned"), [(["nodes"], False), (["other"], True)], ids=["admitted", "linux only"])
+def test_the_role_of_windows_nodes_must_be_admitted_for_windows(
+    windows: list[str], warned: bool, tmp_path: Path
+) -> None:
+    settings = tmp_path / "prod.yaml"
+    roles = {"names": ["nodes", "other"], "windowsNames": windows}
+    settings.write_text(json.dumps({"cluster": "prod", "region": "us-east-1", "nodeRoles": roles}), encoding="utf-8")
+
+    found = joiner("plan", "-f", write(tmp_path, WINDOWS, pool()), "--settings", settings)
+
+    message = "the access entry of nodes is of the type for Linux, with which pods of Windows nodes get no network"
+    assert (message in found.err) == warned

@@ -48,7 +48,7 @@ CASES: dict[str, tuple[NodeClass, list[str]]] = {
     ),
     "large user data": (replace(MODERN, user_data="#!" + "x" * 16385), ["UserDataSizeLimitExceeded"]),
     "a volume beyond its type": (
-        replace(MODERN, block_devices=(BlockDevice("/dev/xvda", 20, "sc1"),)),
+        replace(MODERN, block_devices=(BlockDevice("/dev/xvdb", 20, "sc1"),)),
         ["BlockDeviceInvalid"],
     ),
     "another key": (

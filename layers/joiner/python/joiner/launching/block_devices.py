@@ -5,7 +5,7 @@ Sources: EC2 API reference, EbsBlockDevice and CreateVolume (sizes, IOPS, throug
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,11 +80,12 @@ def find_volume_problems(
     field: str = "spec.blockDeviceMappings",
 ) -> list[NodeClassProblem]:
     """Return every problem of these volumes; ``field`` is the path of their list in the class."""
+    roots = {str(image.get("RootDeviceName")) for image in answers.images}
     problems = [
         problem
         for index, device in enumerate(devices)
         for problem in (
-            *_device_problems(device, answers, f"{field}[{index}]"),
+            *_device_problems(device, roots, f"{field}[{index}]"),
             *_range_problems(device, answers, f"{field}[{index}].ebs"),
             *_snapshot_problems(device, answers, ceilings, f"{field}[{index}].ebs"),
             *_image_problems(device, answers, f"{field}[{index}].ebs"),
@@ -95,17 +96,18 @@ def find_volume_problems(
 
 
 def find_declared_volume_problems(
-    devices: Sequence[BlockDevice], ceilings: NodeClassPolicy | None, *, field: str
+    devices: Sequence[BlockDevice], ceilings: NodeClassPolicy | None, *, field: str, root: str = ""
 ) -> list[NodeClassProblem]:
     """Return the problems that need no answer of EC2. Without ``ceilings``, every key is allowed.
 
+    ``root`` is the root device of the images of the class's family, if it has one.
     The ranges of a volume without a type are unknown, because its image decides the type.
     """
     return [
         problem
         for index, device in enumerate(devices)
         for problem in (
-            *_device_problems(device, VolumeAnswers(), f"{field}[{index}]"),
+            *_device_problems(device, (root,), f"{field}[{index}]"),
             *(_range_problems(device, VolumeAnswers(), f"{field}[{index}].ebs") if device.volume_type else ()),
             *_key_problems(device, ceilings, f"{field}[{index}].ebs"),
         )
@@ -116,7 +118,7 @@ def _invalid(where: str, message: str) -> NodeClassProblem:
     return NodeClassProblem(CONDITION, "BlockDeviceInvalid", f"{where}{message}")
 
 
-def _device_problems(device: BlockDevice, answers: VolumeAnswers, where: str) -> Iterator[NodeClassProblem]:
+def _device_problems(device: BlockDevice, roots: Container[str], where: str) -> Iterator[NodeClassProblem]:
     name = device.device_name
     if not DEVICE_NAME.fullmatch(name):
         yield _invalid(
@@ -126,7 +128,7 @@ def _device_problems(device: BlockDevice, answers: VolumeAnswers, where: str) ->
                 f"/dev/xvda)"
             ),
         )
-    if device.volume_type in NOT_BOOTABLE and any(image.get("RootDeviceName") == name for image in answers.images):
+    if device.volume_type in NOT_BOOTABLE and name in roots:
         yield _invalid(
             where,
             (

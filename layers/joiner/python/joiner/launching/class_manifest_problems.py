@@ -5,6 +5,7 @@
 
 from dataclasses import replace
 
+from joiner.catalogue.family_capacity import family_capacity
 from joiner.launching.block_devices import find_declared_volume_problems
 from joiner.launching.image_families.image_family import FamilyOfImages, refuse
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES, default_devices
@@ -30,17 +31,20 @@ def find_manifest_problems(node_class: NodeClass, ceilings: NodeClassPolicy | No
     >>> [problem.reason for problem in find_manifest_problems(script)]
     ['InvalidUserData']
     """
-    devices = node_class.block_devices or default_devices(choose_family(node_class))
+    of_family = default_devices(choose_family(node_class))
+    devices, root = node_class.block_devices or of_family, of_family[0].device_name if of_family else ""
+    volumes = field_path(node_class, "blockDeviceMappings")
     owners = find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")) if ceilings else []
     return [
         *owners,
         *find_family_problems(node_class),
         *find_assumed_family(node_class),
         *(_role_problems(node_class, ceilings) if ceilings else []),
+        *(find_windows_role(node_class, ceilings) if ceilings else []),
         *find_user_data_problems(node_class),
         *find_interface_problems(node_class),
         *find_ipv6_problems(node_class),
-        *find_declared_volume_problems(devices, ceilings, field=field_path(node_class, "blockDeviceMappings")),
+        *find_declared_volume_problems(devices, ceilings, field=volumes, root=root),
     ]
 
 
@@ -137,6 +141,22 @@ def _role_problems(node_class: NodeClass, ceilings: NodeClassPolicy) -> list[Nod
         return []
     reason, message = wrong
     return [NodeClassProblem("InstanceProfileReady", reason, f"{field_path(node_class, 'role')}: {message}")]
+
+
+def find_windows_role(node_class: NodeClass, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
+    """Return the warning of a class whose nodes run Windows with a role that EKS admits for Linux only. The role of an
+    instance profile is not known."""
+    if ceilings.windows_roles is None or not family_capacity(node_class).windows_build or node_class.instance_profile:
+        return []
+    role = (node_class.role or next(iter(ceilings.node_roles), "")).rpartition("/")[2]
+    if role in {each.rpartition("/")[2] for each in ceilings.windows_roles}:
+        return []
+    message = (
+        f"the access entry of {role} is of the type for Linux, with which pods of Windows nodes get no network: name a "
+        "role of nodeRoles.windowsNames, or add this one there, in clusters/NAME.yaml, and deploy"
+    )
+    about = field_path(node_class, "role")
+    return [NodeClassProblem("InstanceProfileReady", "RoleForLinux", message, "warning", about=about)]
 
 
 def find_wrong_role(declared: str, ceilings: NodeClassPolicy) -> tuple[str, str] | None:

@@ -67,10 +67,10 @@ class NodeClassPolicy:
     """The resources that the settings of the cluster allow in node classes.
 
     The first role is the default, and ``instance_profile`` is its profile. Roles are names or ARNs. ``role_profiles``
-    are the instance profiles of all roles, in the same order. An empty
-    ``image_owners`` allows all owners. ``account`` is the number that the owner ``self`` means. ``kms_keys`` are ARNs
-    of customer-managed keys. ``reservations`` and ``placement_groups`` (by name) are None if all are allowed.
-    ``launch_templates`` are None if none are allowed.
+    are the instance profiles of all roles, in the same order. Nodes with one of the ``windows_roles`` may run Windows;
+    None if that is unknown. An empty ``image_owners`` allows all owners. ``account`` is the number that the owner
+    ``self`` means. ``kms_keys`` are ARNs of customer-managed keys. ``reservations`` and ``placement_groups`` (by name)
+    are None if all are allowed. ``launch_templates`` are None if none are allowed.
     """
 
     node_roles: tuple[str, ...]
@@ -84,6 +84,7 @@ class NodeClassPolicy:
     snapshot_owners: tuple[str, ...] = ()
     kms_keys: tuple[str, ...] = ()
     role_profiles: tuple[str, ...] = ()
+    windows_roles: tuple[str, ...] | None = None
     reservations: AllowedResources | None = None
     placement_groups: AllowedResources | None = None
     launch_templates: AllowedResources | None = None

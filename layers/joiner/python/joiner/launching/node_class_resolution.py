@@ -17,6 +17,7 @@ from joiner.launching.class_manifest_problems import (
     find_family_problems,
     find_unpriced_licence,
     find_user_data_problems,
+    find_windows_role,
     find_wrong_role,
     role_remedy,
 )
@@ -124,6 +125,7 @@ def _declared_problems(
     """Return the problems of user data, volumes and network interfaces that the class declares."""
     return [
         *find_user_data_problems(node_class),
+        *find_windows_role(node_class, ceilings),
         *_volume_problems(node_class, found, ceilings),
         *find_interface_problems(node_class, list_public_subnets(found)),
     ]

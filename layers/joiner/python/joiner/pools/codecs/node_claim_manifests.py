@@ -6,6 +6,7 @@ inline provider has no object; its Machines refer to no template.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -171,7 +172,11 @@ def _min_values(spec: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _taints(raw: Any) -> tuple[Taint, ...]:
-    return tuple(Taint.from_kube(taint) for taint in raw or () if taint.get("key") and taint.get("effect"))
+    found = []
+    for taint in raw or ():
+        with suppress(InvalidField):  # an invalid field of a claim is ignored
+            found.append(Taint.from_kube(taint))
+    return tuple(found)
 
 
 def _resources(raw: Any) -> Resources:
