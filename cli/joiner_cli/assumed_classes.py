@@ -7,11 +7,10 @@ dump has those of its status. Other classes are assumed to have a subnet in ever
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from joiner import names
-from joiner.catalogue import Offering
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.class_manifest_problems import find_assumed_role, find_manifest_problems, find_unpriced_licence
@@ -24,7 +23,8 @@ from joiner.pools.capacity_reservations import CapacityReservation
 from joiner.pools.codecs.manifest_fields import format_value
 from joiner.pools.node_class import field_path
 from joiner.pools.node_pool import NodeClassRef
-from joiner_cli.unknown_reservations import find_unknown_reservations
+from joiner_cli.selected_reservations import SelectedReservations, list_unselected, select_reservations
+from joiner_cli.unknown_reservations import describe_reservations, explain_unselected
 
 Manifest = Mapping[str, Any]
 
@@ -46,19 +46,19 @@ def assume_resolved_classes(
     unready: Mapping[str, str] | None = None,
     ceilings: NodeClassPolicy | None = None,
     overhead_price: float = DEFAULT_OVERHEAD_PRICE,
-    reserved: Sequence[Offering] = (),
+    reserved: Sequence[CapacityReservation] = (),
 ) -> dict[str, ResolvedNodeClass]:
     """Return the node classes of all pools, by key, with the problems that are known without AWS.
 
     An absent class has the defaults. A class that is invalid or being deleted is left out, so that its pools have no
     nodes. ``unready`` are classes whose status says that they are not ready; ``ceilings`` are the limits of the
     settings, if they are known. ``overhead_price`` is what the running of a node costs in $/h. ``reserved`` are the
-    offerings of capacity reservations in the catalogue.
+    capacity reservations of the catalogue.
     """
     declared = {one.key: one for one in snapshot.classes}
     invalid = {one.object for one in snapshot.problems if one.severity == "error"}
     status = {f"{one.get('kind')}/{one['metadata']['name']}": one.get("status") or {} for one in manifests}
-    everywhere, found = sorted(zones), {}
+    everywhere, found, selected = sorted(zones), dict[str, ResolvedNodeClass](), {}
     for ref in {pool.class_ref for pool in snapshot.pools}:
         own = declared.get(ref.key)
         if (own is None and ref.key in invalid) or (own is not None and own.deleting):
@@ -67,11 +67,9 @@ def assume_resolved_classes(
         problems = [*find_manifest_problems(own, ceilings), *_assumptions(own, ceilings)] if own else []
         if own and ceilings is None and not status.get(ref.key):  # a cluster has checked a class with a status
             problems.extend(_unchecked_limits(own))
-        if own and own.kind == "EC2NodeClass":
-            listed = status.get(ref.key, {}).get("capacityReservations")
-            known = None if listed is None else assumed.reservations
-            ended = [str(one.get("id")) for one in listed or () if one.get("state", "active") != "active"]
-            problems.extend(find_unknown_reservations(own, known, reserved, ended=ended))
+        selected[ref] = select_reservations(own, status.get(ref.key, {}).get("capacityReservations"), reserved)
+        problems.extend(describe_reservations(selected[ref], reserved, own))
+        assumed = replace(assumed, reservations=(*selected[ref].counted, *selected[ref].uncounted))
         if own and not assumed.images and not any(problem.severity == "error" for problem in problems):
             problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info", _images_field(own)))
         if own and not status.get(ref.key, {}).get("amis") and (guess := explain_assumed_images(own)):
@@ -79,6 +77,24 @@ def assume_resolved_classes(
         if reason := (unready or {}).get(ref.key):
             problems.append(NodeClassProblem("ValidationSucceeded", "NotReady", reason))
         found[ref.key] = assumed.with_problems(problems)
+    return _with_unselected(found, snapshot, selected, reserved)
+
+
+def _with_unselected(
+    found: dict[str, ResolvedNodeClass],
+    snapshot: Snapshot,
+    selected: Mapping[NodeClassRef, SelectedReservations],
+    reserved: Sequence[CapacityReservation],
+) -> dict[str, ResolvedNodeClass]:
+    """Return the classes, with a warning on those of pools for reserved capacity if no class selects some of it."""
+    if unselected := [*list_unselected(reserved, selected.values())]:
+        declared = {one.key: one for one in snapshot.classes}
+        allowing = {
+            one.class_ref for one in snapshot.pools if names.RESERVED in one.requirements.on(names.CAPACITY_TYPE)
+        }
+        for ref in allowing & selected.keys():
+            problem = explain_unselected(declared.get(ref.key), unselected, listed=selected[ref].known)
+            found[ref.key] = found[ref.key].with_problems([problem])
     return found
 
 
@@ -172,15 +188,7 @@ def _assume(
         subnets=tuple(Subnet(f"subnet-{zone}", zone, public=public) for zone in there),
         images=tuple(_status_images(status)) or tuple(_family_images(node_class)),
         costs=compute_node_costs(node_class, region, overhead_price),
-        reservations=tuple(_status_reservations(status)),
     )
-
-
-def _status_reservations(status: Manifest) -> Iterator[CapacityReservation]:
-    """Yield the reservations of a status that take nodes."""
-    for raw in status.get("capacityReservations") or ():
-        if raw.get("state", "active") == "active":
-            yield CapacityReservation.from_status(raw)
 
 
 def _family_images(node_class: NodeClass) -> Iterator[Image]:

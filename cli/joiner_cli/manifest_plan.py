@@ -21,9 +21,10 @@ from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifest_set
 from joiner_cli.missing_spot_prices import close_spot_pools, lacks_spot_prices, report_missing_prices
 from joiner_cli.region_problems import find_region_problems
+from joiner_cli.selected_reservations import list_counted_reservations, remove_reservations
 from joiner_cli.settings_limits import SettingsLimits
 from joiner_cli.unknown_names import find_unknown_names
-from joiner_cli.unknown_reservations import list_reserved_offerings, report_missing_reservations
+from joiner_cli.unknown_reservations import FreeReservations, report_missing_reservations
 
 SLOW_IMPORTS: Final = (
     "highspy",
@@ -103,11 +104,12 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
         documents = read_documents(request.files)
         manifest_set = read_manifest_set(documents, default_spreads=request.limits.default_spreads)
     manifests = [each for plural in NODE_CLASS_RESOURCES for each in manifest_set.lists.get(plural, ())]
-    reserved = list_reserved_offerings(found.catalogue)
+    reserved, zones = list_counted_reservations(found.catalogue), found.zones
+    found = replace(found, catalogue=remove_reservations(found.catalogue))
     classes = assume_resolved_classes(
         manifest_set.snapshot,
         manifests,
-        found.zones,
+        zones,
         unready=manifest_set.unready_classes,
         ceilings=request.limits.policy,
         overhead_price=request.limits.overhead_price,
@@ -115,38 +117,38 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
     )
     if request.instance_prices:
         classes = {key: replace(one, costs=None) for key, one in classes.items()}
-    foreign = find_region_problems(
-        found.regions, settings=request.limits.region, nodes=manifest_set.lists.get("nodes", ()), classes=manifests
-    )
-    unknown = find_unknown_names(manifest_set.pending, manifest_set.snapshot, found.catalogue)
-    problems = (
-        *manifest_set.snapshot.problems,
-        *class_problems(classes.values(), _by_key(manifest_set)),
-        *foreign,
-        *unknown,
-    )
-    snapshot = replace(manifest_set.snapshot, problems=problems)
+    snapshot = _with_problems(request, manifest_set, found, classes)
     without_spot = lacks_spot_prices(found.catalogue)
+    free = FreeReservations(found.catalogue, classes, counted=bool(reserved))
     if without_spot:
-        snapshot = close_spot_pools(snapshot, reserved=bool(reserved))
+        snapshot = close_spot_pools(snapshot, free.has)
     manifest_set = replace(manifest_set, snapshot=snapshot)
     read = time.perf_counter()
     made = add_unplanned_pods(plan_snapshot(request, snapshot, found, classes), snapshot)
-    made = _report_missing_capacity(made, snapshot, spot=without_spot, reserved=not reserved)
+    made = report_missing_prices(made, snapshot) if without_spot else made
+    made = report_missing_reservations(made, snapshot, free)
     return ManifestPlan(request, manifest_set, found, classes, made, read - began, time.perf_counter() - read)
+
+
+def _with_problems(
+    request: PlanRequest, manifests: ManifestSet, found: LoadedCatalogue, classes: Mapping[str, ResolvedNodeClass]
+) -> Snapshot:
+    """Return the snapshot with the problems of its classes, regions and names."""
+    foreign = find_region_problems(
+        found.regions,
+        settings=request.limits.region,
+        nodes=manifests.lists.get("nodes", ()),
+        classes=[each for plural in NODE_CLASS_RESOURCES for each in manifests.lists.get(plural, ())],
+    )
+    unknown = find_unknown_names(manifests.pending, manifests.snapshot, found.catalogue)
+    of_classes = class_problems(classes.values(), _by_key(manifests))
+    return replace(manifests.snapshot, problems=(*manifests.snapshot.problems, *of_classes, *foreign, *unknown))
 
 
 def _by_key(manifests: ManifestSet) -> dict[str, Mapping[str, Any]]:
     """Return the manifests of the node classes, and of the Provisioners with classes of their own, by kind and name."""
     listed = (one for plural in (*NODE_CLASS_RESOURCES, "provisioners") for one in manifests.lists.get(plural, ()))
     return {f"{one.get('kind')}/{one['metadata']['name']}": one for one in listed}
-
-
-def _report_missing_capacity(made: Plan, snapshot: Snapshot, *, spot: bool, reserved: bool) -> Plan:
-    """Return the plan with the capacity that the catalogue lacks as a reason: prices of ``spot``, reservations."""
-    if spot:
-        made = report_missing_prices(made, snapshot)
-    return report_missing_reservations(made, snapshot) if reserved else made
 
 
 def plan_snapshot(

@@ -3,7 +3,7 @@
 A cluster has spot prices and launches these instances. A plan without them must not say that a pod cannot run.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -11,7 +11,7 @@ from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.cluster import Pod, Requirements
 from joiner.planning import PendingPod, Plan, Reason, Snapshot
-from joiner.pools import InvalidManifest
+from joiner.pools import InvalidManifest, NodePool
 
 NO_PRICES: Final = "the catalogue has no spot prices (--catalogue)"
 """The consequences and the remedy are described once, by ``ABOUT_CATALOGUE``."""
@@ -20,6 +20,12 @@ ABOUT_CATALOGUE: Final = (
     "with --catalogue"
 )
 SPOT_POOL: Final = f"it allows Spot Instances only, and {NO_PRICES}"
+SPOT_OR_RESERVED_POOL: Final = (
+    f"it allows Spot Instances and reserved capacity only, {NO_PRICES}, and its class has no free instance in a "
+    "capacity reservation of the catalogue that the pool allows"
+)
+SPOT_POOLS: Final = frozenset({SPOT_POOL, SPOT_OR_RESERVED_POOL})
+"""The reasons of pools that lack spot prices."""
 SPOT_POD: Final = f"the pod requires a Spot Instance, and {NO_PRICES}"
 
 
@@ -41,16 +47,16 @@ def _spot_twins(known: InstanceType) -> Iterator[Offering]:
     return (replace(one, capacity_type=names.SPOT) for one in known.offerings if one.capacity_type == names.ON_DEMAND)
 
 
-def close_spot_pools(snapshot: Snapshot, *, reserved: bool = False) -> Snapshot:
-    """Return the snapshot without nodes of the pools that allow Spot Instances only. With ``reserved``, there are
-    capacity reservations, which a pool may allow beside Spot Instances.
+def close_spot_pools(snapshot: Snapshot, has_reserved: Callable[[NodePool], bool]) -> Snapshot:
+    """Return the snapshot without nodes of the pools that need spot prices. ``has_reserved`` tells whether a pool has a
+    free instance in a capacity reservation, which it may allow beside Spot Instances.
     """
-    spot = {
-        pool.key: SPOT_POOL
-        for pool in snapshot.pools
-        if _only_spot(pool.requirements)
-        and not (reserved and names.RESERVED in pool.requirements.on(names.CAPACITY_TYPE))
-    }
+    spot = {}
+    for pool in snapshot.pools:
+        if _only_spot(pool.requirements):
+            beside = names.RESERVED in pool.requirements.on(names.CAPACITY_TYPE)
+            if not (beside and has_reserved(pool)):
+                spot[pool.key] = SPOT_OR_RESERVED_POOL if beside else SPOT_POOL
     return replace(snapshot, closed_pools={**spot, **snapshot.closed_pools})
 
 
@@ -68,7 +74,7 @@ def report_missing_prices(made: Plan, snapshot: Snapshot) -> Plan:
         else one
         for one in made.pending
     )
-    spot_only = {key for key, reason in snapshot.closed_pools.items() if reason == SPOT_POOL}
+    spot_only = {key for key, reason in snapshot.closed_pools.items() if reason in SPOT_POOLS}
     return replace(made, pending=pending, problems=tuple(_problems(made.problems, spot_only)))
 
 

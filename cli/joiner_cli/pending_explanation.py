@@ -12,6 +12,7 @@ from joiner import names
 from joiner.catalogue import InstanceType, Offering, compute_allocatable
 from joiner.catalogue.class_compatibility import find_exclusion
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
+from joiner.catalogue.reserved_offerings import list_reserved_offerings
 from joiner.cluster import Pod, Requirements, VolumeUnusable, sum_resources
 from joiner.cluster.quantities import format_amount
 from joiner.planning import Offer, Reason, Snapshot
@@ -19,7 +20,7 @@ from joiner.planning.model.node_offers import INSTANCE_LABELS, node_labels
 from joiner.planning.output.explanation import NO_TERMS
 from joiner.pools import NodePool
 from joiner_cli.manifest_plan import ManifestPlan
-from joiner_cli.missing_spot_prices import SPOT_POD, SPOT_POOL
+from joiner_cli.missing_spot_prices import SPOT_POD, SPOT_POOLS
 from joiner_cli.remedies import RemedySearch
 from joiner_cli.rendering.text_columns import format_columns, format_dollars
 
@@ -37,7 +38,7 @@ class TypeGroup:
 
 
 def _has_spot_only(pool: NodePool, found: ManifestPlan) -> bool:
-    return found.manifests.snapshot.closed_pools.get(pool.key) == SPOT_POOL
+    return found.manifests.snapshot.closed_pools.get(pool.key) in SPOT_POOLS
 
 
 def explain_pending_pod(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan) -> str:
@@ -123,7 +124,9 @@ def _first_failed_rule(
         by = f"{exclusion.field} of {resolved.key} excludes it" if exclusion.field else "the IPv6 cluster excludes it"
         return OFFERED, by
     tenancies = list_tenancies(pool, dedicated_required=any(map(requires_dedicated, wanted)))
-    offerings = DedicatedPrices(found.catalogue.catalogue).offerings(known, tenancies)
+    offerings = DedicatedPrices(found.catalogue.catalogue).offerings(
+        known, tenancies, list_reserved_offerings(resolved.reservations, known)
+    )
     if not offerings and known.offerings:
         required = f"the pool requires {names.TENANCY} {pool.requirements.on(names.TENANCY)}"
         return OFFERED, "it is not sold as a Dedicated Instance" if tenancies else required

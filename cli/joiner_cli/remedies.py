@@ -18,7 +18,7 @@ from joiner.planning.planner import Planner
 from joiner.pools import NodePool
 from joiner_cli.manifest_changes import ChangeOfPod, ChangeOfPool, changes_of_pod, changes_of_pool
 from joiner_cli.manifest_plan import ManifestPlan
-from joiner_cli.missing_spot_prices import SPOT_POOL, assume_spot_offerings, lacks_spot_prices, requires_spot
+from joiner_cli.missing_spot_prices import SPOT_POOLS, assume_spot_offerings, lacks_spot_prices, requires_spot
 from joiner_cli.rendering.text_columns import format_dollars
 from joiner_cli.what_if_plans import apply_plan, what_if_effort
 
@@ -55,7 +55,7 @@ class RemedySearch:
     def of(cls, pod: Pod, pool: NodePool, reason: Reason, found: ManifestPlan) -> "RemedySearch":
         """Start a search. Without spot prices, it assumes Spot Instances for a pod or a pool that requires them."""
         catalogue = found.catalogue.catalogue
-        spot_only = found.manifests.snapshot.closed_pools.get(pool.key) == SPOT_POOL
+        spot_only = found.manifests.snapshot.closed_pools.get(pool.key) in SPOT_POOLS
         assumed = (requires_spot(pod) or spot_only) and lacks_spot_prices(catalogue)
         return cls(pod, pool, reason, found, assume_spot_offerings(catalogue) if assumed else catalogue)
 
@@ -121,7 +121,7 @@ class RemedySearch:
                 pool = one.apply(pool)
         snapshot = apply_plan(self.found)
         nodes = tuple(one if self._may_hold(one) else replace(one, allocatable=Resources()) for one in snapshot.nodes)
-        closed = {key: reason for key, reason in snapshot.closed_pools.items() if reason != SPOT_POOL}
+        closed = {key: reason for key, reason in snapshot.closed_pools.items() if reason not in SPOT_POOLS}
         made = self.planner.plan(
             replace(snapshot, nodes=nodes, pods=(*snapshot.pods, pod), pools=(pool,), closed_pools=closed),
             self.catalogue,

@@ -1,72 +1,83 @@
-"""Capacity reservations in plans without AWS.
-
-How many instances of a reservation are free is in no manifest: the status of a class names its reservations only. So a
-plan uses the reservations of the catalogue file, where they are offerings with a ``count``, and says of all others that
-it uses none of them.
-"""
+"""What a plan without AWS does not know of capacity reservations and assumes, and which pods and pools lack them."""
 
 import json
-from collections.abc import Collection, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from joiner import names
-from joiner.catalogue import Catalogue, Offering
+from joiner.catalogue import Catalogue, find_unsatisfiable_requirements
+from joiner.catalogue.instance_types import InstanceType
 from joiner.cluster import Pod, Requirements
 from joiner.planning import PendingPod, Plan, Reason, Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
-from joiner.pools import InvalidManifest, NodeClass, NodeClassProblem
+from joiner.planning.state.static_pools import NONE_AVAILABLE
+from joiner.pools import InvalidManifest, NodeClass, NodeClassProblem, NodePool, ResolvedNodeClass
 from joiner.pools.capacity_reservations import CapacityReservation
+from joiner_cli.selected_reservations import SelectedReservations
 
 NONE_KNOWN: Final = "the catalogue has no capacity reservations (--catalogue)"
-RESERVED_POOL: Final = f"it allows reserved capacity only, and {NONE_KNOWN}: add them, or allow on-demand, too"
-RESERVED_POD: Final = f"the pod requires reserved capacity, and {NONE_KNOWN}"
 SPEC: Final = "spec.capacityReservationSelectorTerms"
 STATUS: Final = "status.capacityReservations"
 MOST_NAMED: Final = 5
 
 
-def list_reserved_offerings(catalogue: Catalogue) -> list[Offering]:
-    """Return the offerings of capacity reservations that the catalogue file has."""
-    offerings = (one for known in catalogue.types.values() for one in known.offerings)
-    return [one for one in offerings if one.capacity_type == names.RESERVED]
-
-
-def find_unknown_reservations(
-    own: NodeClass,
-    declared: Collection[CapacityReservation] | None,
-    reserved: Collection[Offering],
-    *,
-    ended: Collection[str] = (),
+def describe_reservations(
+    selected: SelectedReservations, counted: Collection[CapacityReservation], own: NodeClass | None
 ) -> Iterator[NodeClassProblem]:
-    """Yield what the plan does not know of the reservations of a class, and what it assumes.
-
-    ``declared`` are the active ones of the status, None if no cluster has looked for any, and ``ended`` the ids of the
-    others; ``reserved`` are the reserved offerings of the catalogue.
+    """Yield what the plan does not know of the reservations of a class, and what it assumes. ``counted`` are those of
+    the catalogue.
     """
-    counted = {one.reservation for one in reserved}
-    if declared is None:
-        if own.capacity_reservation_terms:
-            assumed = "assumes that they select those of the catalogue" if reserved else "uses none"
-            yield _note(f"{SPEC}: capacity reservations are not looked up: this plan {assumed}{_how_to_add(reserved)}")
-        elif counted:
-            yield _unselected(f"{SPEC}: it is not set, so that a cluster launches no node of it", counted)
+    if own is None or not own.capacity_reservation_terms:
         return
-    for one in ended:
-        yield _note(f"{STATUS}: {one} is expiring: it takes no new nodes")
-    missing = [one for one in declared if one.id not in counted]
+    missing = selected.uncounted
+    if not selected.known:
+        used = {one.id for one in selected.counted}
+        some = f" {', '.join(sorted(used))}" if {one.id for one in counted} - used and "" not in used else ""
+        those = f"{some} of the catalogue" if some else " those of the catalogue"
+        assumed = f"assumes that they select{those}" if used else "uses none"
+        if used and missing:
+            assumed += f", and uses none of {_name(missing)}"
+        how = "" if used and not missing else _how_to_add(missing[0] if missing else None)
+        yield _note(f"{SPEC}: capacity reservations are not looked up: this plan {assumed}{how}")
+        return
+    for ended in selected.ended:
+        yield _note(f"{STATUS}: {ended} is expiring: it takes no new nodes")
+    for one, other in selected.contradicted:
+        message = (
+            f"{STATUS}: {one.id} is of {one.instance_type} in {one.zone}, and the catalogue has it as "
+            f"{other.instance_type} in {other.zone}: this plan uses none of it: correct the file"
+        )
+        yield NodeClassProblem("ValidationSucceeded", "CapacityReservationsNotKnown", message, "warning")
     if missing:
-        named = ", ".join(f"{one.id} ({one.instance_type} in {one.zone})" for one in missing[:MOST_NAMED])
-        more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
         unknown = "the status does not say how many instances are free"
-        yield _note(f"{STATUS}: {unknown} in {named}{more}: this plan uses none of them{_how_to_add((), missing[0])}")
-    if others := counted - {one.id for one in declared} - {""}:
-        yield _unselected(f"{STATUS}: a cluster launches no node of it", others)
+        yield _note(f"{STATUS}: {unknown} in {_name(missing)}: this plan uses none of them{_how_to_add(missing[0])}")
 
 
-def _unselected(why: str, reservations: Collection[str]) -> NodeClassProblem:
-    named = ", ".join(filter(None, sorted(reservations))) or "the capacity reservations"
-    message = f"{why} in {named} of the catalogue, as this plan does: add it to the terms, or take it out of the file"
+def _name(reservations: Sequence[CapacityReservation]) -> str:
+    shown = [
+        f"{one.id} ({one.instance_type} in {one.zone})" if one.zone else one.id for one in reservations[:MOST_NAMED]
+    ]
+    more = f" and {len(reservations) - MOST_NAMED} more" if len(reservations) > MOST_NAMED else ""
+    return ", ".join(shown) + more
+
+
+def explain_unselected(
+    own: NodeClass | None, unselected: Iterable[CapacityReservation], *, listed: bool
+) -> NodeClassProblem:
+    """Return the warning of a class with pools that allow reserved capacity, of which no class uses the ``unselected``
+    reservations of the catalogue. ``listed`` is whether a cluster has looked for those of its terms.
+    """
+    named = ", ".join(sorted({one.id for one in unselected} - {""})) or "the capacity reservations"
+    there = f"a cluster launches no node of it in {named} of the catalogue, and this plan has none there"
+    if own is None:
+        message = f"it is not among the files, so that it selects no capacity reservations: {there}: add the class"
+    elif own.kind != "EC2NodeClass":
+        message = f"only an EC2NodeClass selects capacity reservations: {there}"
+    else:
+        unset = not own.capacity_reservation_terms
+        why = f"{SPEC}: it is not set: " if unset else f"{STATUS if listed else SPEC}: "
+        message = f"{why}{there}: add it to the terms, or take it out of the file"
     return NodeClassProblem("ValidationSucceeded", "CapacityReservationsNotSelected", message, "warning")
 
 
@@ -74,52 +85,142 @@ def _note(message: str) -> NodeClassProblem:
     return NodeClassProblem("ValidationSucceeded", "CapacityReservationsNotKnown", message, "info")
 
 
-def _how_to_add(reserved: Collection[Offering], example: CapacityReservation | None = None) -> str:
-    """Return how a catalogue names the free instances of a reservation; empty if it has reservations."""
-    if reserved:
-        return ""
+def _how_to_add(example: CapacityReservation | None = None) -> str:
+    """Return how a catalogue names the free instances of a reservation."""
     offering = {
-        "zone": example.zone if example else "us-east-1a",
+        "zone": (example and example.zone) or "us-east-1a",
         "capacityType": names.RESERVED,
         "pricePerHour": 0,
         "reservation": example.id if example else "cr-0123456789abcdef0",
         "count": 1,
     }
-    where = example.instance_type if example else "its instance type"
+    where = (example and example.instance_type) or "its instance type"
     return (
         f"; to use one, give --catalogue FILE in which {where} has the offering {json.dumps(offering)}, with the "
         "number of free instances as count"
     )
 
 
-def report_missing_reservations(made: Plan, snapshot: Snapshot) -> Plan:
+@dataclass(frozen=True, slots=True)
+class FreeReservations:
+    """Which pools can have nodes in capacity reservations. ``counted`` is whether the catalogue file has any, and
+    ``catalogue`` is that of the plan, without them.
+    """
+
+    catalogue: Catalogue
+    classes: Mapping[str, ResolvedNodeClass]
+    counted: bool
+
+    def has(self, pool: NodePool) -> bool:
+        """Return whether the class of the pool has a free instance in a reservation that the pool allows."""
+        resolved = self.classes.get(pool.class_ref.key)
+        return resolved is not None and any(self._allows(pool, one) for one in resolved.reservations if one.available)
+
+    def _allows(self, pool: NodePool, one: CapacityReservation) -> bool:
+        known = self.catalogue.types.get(one.instance_type, InstanceType(one.instance_type))
+        labels = {
+            **known.labels,
+            **(one.labels if one.id else {}),
+            names.ZONE: one.zone,
+            names.REGION: names.region_of(one.zone),
+            names.CAPACITY_TYPE: names.RESERVED,
+            names.TENANCY: names.DEFAULT_TENANCY,
+        }
+        return labels.keys().isdisjoint(pool.requirements.unmet(labels))
+
+    def lacking(self, pool: NodePool) -> str:
+        """Return why such a pool has no free instance."""
+        if not self.counted:
+            return NONE_KNOWN
+        return (
+            f"no capacity reservation of the catalogue that its class {pool.class_ref.key} selects has a free instance "
+            "for it"
+        )
+
+    def remedy(self, pool: NodePool) -> str:
+        """Return why such a pool has no free instance, and what to do."""
+        return f"{self.lacking(pool)}: add {'one' if self.counted else 'them'}, or allow on-demand, too"
+
+    def reserved_only(self, pool: NodePool) -> str:
+        """Return why a pool that allows no other capacity has no nodes; empty if reservations are not the reason."""
+        if not _only_reserved(pool.requirements) or self.has(pool):
+            return ""
+        misspelt = find_unsatisfiable_requirements(pool, self.catalogue)
+        return "" if misspelt else f"it allows reserved capacity only, and {self.remedy(pool)}"
+
+
+def report_missing_reservations(made: Plan, snapshot: Snapshot, free: FreeReservations) -> Plan:
     """Return the plan with the missing reservations as the reason, where pools or pods allow no other capacity."""
     pods = {pod.key: pod for pod in snapshot.pods}
-    only = {pool.name: pool for pool in snapshot.pools if _only_reserved(pool.requirements)}
-    allowing = {one.name for one in snapshot.pools if names.RESERVED in one.requirements.on(names.CAPACITY_TYPE)}
-    pending = []
-    for one in made.pending:
-        required = one.pod in pods and _requires_reserved(pods[one.pod])
-        reasons = []
-        for reason in one.reasons:
-            if reason.pool in only and reason.reason == NO_TYPE_AVAILABLE:
-                reasons.append(Reason(reason.pool, RESERVED_POOL))
-            elif required and reason.pool in allowing and names.CAPACITY_TYPE in reason.reason:
-                reasons.append(Reason(reason.pool, RESERVED_POD))
-            else:
-                reasons.append(reason)
-        pending.append(PendingPod(one.pod, tuple(reasons)))
+    only = {pool.key: why for pool in snapshot.pools if (why := free.reserved_only(pool))}
+    by_name = {pool.name: pool for pool in snapshot.pools}
+
+    def explain(one: PendingPod, reason: Reason) -> Reason:
+        pool = by_name.get(reason.pool)
+        if pool is None:
+            return reason
+        if pool.key in only and reason.reason == NO_TYPE_AVAILABLE:
+            return Reason(reason.pool, only[pool.key])
+        lacks = one.pod in pods and _lacks_reservation(pods[one.pod], pool, reason, free)
+        return Reason(reason.pool, f"the pod requires {lacks}") if lacks else reason
+
+    pending = (replace(one, reasons=tuple(explain(one, each) for each in one.reasons)) for one in made.pending)
     found = [
         InvalidManifest(
             pool.key,
             f"{'spec' if pool.legacy or pool.claim else 'spec.template.spec'}.requirements[{names.CAPACITY_TYPE}]",
             names.RESERVED,
-            f"{NONE_KNOWN}: add them, or allow on-demand, too",
+            free.remedy(pool),
             "warning",
         )
-        for pool in only.values()
+        for pool in snapshot.pools
+        if pool.key in only
     ]
-    return replace(made, pending=tuple(pending), problems=(*made.problems, *found))
+    made = _explain_unlaunched(replace(made, pending=tuple(pending)), snapshot.pools, only)
+    return replace(made, problems=(*made.problems, *found))
+
+
+def _explain_unlaunched(made: Plan, pools: Iterable[NodePool], only: Mapping[str, str]) -> Plan:
+    """Return the plan with the missing reservations as the reason of the pools, by key, that lack nodes."""
+    reported = {pool.key: pool.claim or pool.key for pool in pools}
+    unlaunched, problems = list(made.unlaunched), list(made.problems)
+    for at, one in enumerate(unlaunched):
+        if one.owner in only and one.reason.endswith(NONE_AVAILABLE):
+            unlaunched[at] = replace(one, reason=only[one.owner])
+            problems = [
+                replace(each, remedy=each.remedy.replace(one.reason, only[one.owner]))
+                if each.object == reported[one.owner]
+                else each
+                for each in problems
+            ]
+    return replace(made, unlaunched=tuple(unlaunched), problems=tuple(problems))
+
+
+def _lacks_reservation(pod: Pod, pool: NodePool, reason: Reason, free: FreeReservations) -> str:
+    """Return the reserved capacity that a pod requires and the pool lacks, with the cause; empty if this is not the
+    reason why the pod stays pending."""
+    if names.RESERVED not in pool.requirements.on(names.CAPACITY_TYPE):
+        return ""
+    if names.CAPACITY_TYPE in reason.reason and _requires_reserved(pod) and not free.has(pool):
+        return f"reserved capacity, and {free.lacking(pool)}"
+    if names.RESERVATION in reason.reason:
+        asked = sorted({one for each in pod.constraints.on_new_nodes() for one in _named(each)})
+        if mine := [one for one in asked if _selects(pool, one, free)]:
+            none = NONE_KNOWN if not free.counted else "the catalogue has no free instance in it (--catalogue)"
+            return f"the capacity reservation {' or '.join(mine)}, and {none}"
+    return ""
+
+
+def _named(requirements: Requirements) -> Iterable[str]:
+    values = requirements.on(names.RESERVATION)
+    return values if values.finite else ()
+
+
+def _selects(pool: NodePool, reservation: str, free: FreeReservations) -> bool:
+    """Return whether the class of the pool selects a reservation of which the catalogue has no free instance."""
+    resolved = free.classes.get(pool.class_ref.key)
+    declared = resolved.reservations if resolved else ()
+    return any(one.id == reservation and not one.available for one in declared)
 
 
 def _requires_reserved(pod: Pod) -> bool:

@@ -17,6 +17,7 @@ from joiner.catalogue.class_compatibility import find_exclusion
 from joiner.catalogue.commitments import Commitment, runs_linux
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies
+from joiner.catalogue.reserved_offerings import list_reserved_offerings
 from joiner.catalogue.total_node_prices import node_costs
 from joiner.catalogue.unavailable_offerings import zone_of_shortage
 from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
@@ -268,14 +269,12 @@ class PoolPlaces:
         self._judge = LabelMatcher(requirements)
         self._zones = {subnet.zone: subnet.zone_id for subnet in resolved.subnets if subnet.zone in resolved.zones}
         self._known: dict[tuple[str, ...], dict[str, str] | None] = {}
-        self._reservations = {one.id: one for one in resolved.reservations}
+        self._reservations = resolved.reservations
+        self._of_reservation = {one.id: one.labels for one in resolved.reservations if one.id}
 
     def reserved(self, known: InstanceType) -> Iterable[Offering]:
         """Return the offerings of the class's capacity reservations for an instance type, as many as are free."""
-        for one in self._reservations.values():
-            if one.instance_type == known.name and one.available > 0:
-                price = known.price(one.zone, names.ON_DEMAND) or 0.0
-                yield Offering(one.zone, names.RESERVED, price * PRICE_SHARE, reservation=one.id, count=one.available)
+        return list_reserved_offerings(self._reservations, known)
 
     def of(self, offering: Offering) -> dict[str, str] | None:
         """Return the labels, or None if the pool allows no node of this offering."""
@@ -289,8 +288,7 @@ class PoolPlaces:
                 reservation=offering.reservation,
                 tenancy=offering.tenancy,
             )
-            if offering.reservation in self._reservations:
-                labels |= self._reservations[offering.reservation].labels
+            labels |= self._of_reservation.get(offering.reservation, {})
             allowed = offering.zone in self._zones and self._judge.allows(labels)
             self._known[asked] = labels if allowed else None
         return self._known[asked]

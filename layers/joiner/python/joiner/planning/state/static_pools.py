@@ -125,16 +125,20 @@ def _exceed(ceilings: Ceilings, nodes: int, price_per_hour: float) -> bool:
 _MIN_VALUES: Final = "fewer values are available now than its minValues require: lower them, or allow more values"
 
 
+NONE_AVAILABLE: Final = "is available now: allow more types or zones"
+"""The end of the reason of a pool or a claim that no instance type suits."""
+
+
 def _no_offer(fixed: PoolOffers) -> str:
     pool = fixed.pool
     if fixed.exclusions:
         allowed_by = "it allows" if pool.claim else "the pool allows"
         return explain_exclusions(fixed.exclusions, f"its {pool.class_ref.described}", allowed_by)
     if not pool.claim:
-        return "no instance type that the pool allows is available now: allow more types or zones"
+        return f"no instance type that the pool allows {NONE_AVAILABLE}"
     asked = ", ".join(f"{name}: {amount}" for name, amount in pool.requests.to_kube().items())
     holding = f" and holds its resources.requests ({asked})" if asked else ""
-    return f"no instance type that it allows{holding} is available now: allow more types or zones"
+    return f"no instance type that it allows{holding} {NONE_AVAILABLE}"
 
 
 def report_unlaunched(lacking: UnlaunchedNodes, pools: Iterable[NodePool]) -> InvalidManifest:
