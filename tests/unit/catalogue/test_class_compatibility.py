@@ -74,7 +74,7 @@ def types() -> Mapping[str, InstanceType]:
         (
             "a1.large",
             NodeClass("own", ami_family="Custom", image_terms=(ImageTerm(alias="al2023@latest"),)),
-            GRAVITON_1,
+            GRAVITON_1.replace("amiFamily", "amiSelectorTerms"),
         ),
         ("a1.large", NodeClass("own", ami_family="Custom", image_terms=(ImageTerm(id="ami-1"),)), ""),
         ("a1.large", NodeClass("own", "AWSNodeTemplate", launch_template="mine"), ""),
@@ -195,3 +195,18 @@ def test_a_pool_without_a_type_for_its_class_has_a_problem_with_the_field(
     found = find_class_conflict(pool, excluded)
 
     assert ("" if found is None else str(found)) == problem
+
+
+@pytest.mark.parametrize(
+    ("node_class", "field"),
+    [
+        (NodeClass("a"), "spec.amiFamily"),
+        (NodeClass("a", image_terms=(ImageTerm(alias="al2023@latest"),)), "spec.amiSelectorTerms"),
+        (NodeClass("a", ami_family="AL2023", image_terms=(ImageTerm(alias="al2023@latest"),)), "spec.amiSelectorTerms"),
+    ],
+)
+def test_the_field_that_decides_the_family_is_named(node_class: NodeClass, field: str) -> None:
+    found = find_exclusion(InstanceType("a1.large"), node_class)
+
+    assert found is not None
+    assert found.field == field

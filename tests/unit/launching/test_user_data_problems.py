@@ -40,6 +40,12 @@ MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n{
         ),
         (
             "AL2023",
+            f"# {'é' * 20}\n{CONFIG}#\n#\n#\n#\n#\nspec: \x00",
+            "its NodeConfig is not valid YAML: in line 9, the control character U+0000 is not allowed: remove it, and "
+            "save the file as UTF-8",
+        ),
+        (
+            "AL2023",
             f"{CONFIG}spec: 2026-02-30",
             "its NodeConfig is not valid YAML: in line 3, there is no date '2026-02-30': correct it, or put it in "
             "quotes",
@@ -179,5 +185,17 @@ def test_user_data_that_nodeadm_and_cloud_init_read_has_no_problem(user_data: st
     assert read_node_config(IMAGE_FAMILIES["AL2023"].write_user_data(own).encode()).cluster == "prod"
 
 
-def test_powershell_that_resembles_other_user_data_is_read() -> None:
-    assert read_own_commands(POWERSHELL) == POWERSHELL.strip()
+@pytest.mark.parametrize(
+    "script",
+    [
+        POWERSHELL.strip(),
+        "#include the settings below\n$a = 1",
+        "#! my script\n$a = 1",
+        "#cloud-config is for Linux\n$a = 1",
+        "[settings.app]::Load()",
+        "[settings]\n$a = 1",
+        "kind: all",
+    ],
+)
+def test_powershell_that_resembles_other_user_data_is_read(script: str) -> None:
+    assert read_own_commands(script) == script

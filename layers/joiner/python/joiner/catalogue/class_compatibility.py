@@ -71,7 +71,7 @@ def find_exclusion(
         named = "amiSelector" if node_class.image_terms else "amiFamily"
         return Exclusion(field_path(node_class, named), f"Amazon EKS does not support Windows on {known.name}")
     if cause := _explain_old_graviton(known, node_class):
-        return Exclusion(field_path(node_class, "amiFamily"), cause)
+        return Exclusion(_field_of_family(node_class), cause)
     return _find_lacking_feature(known, node_class) if node_class.limits_types else None
 
 
@@ -110,6 +110,12 @@ def list_exclusions(
             return []
         found.append(exclusion)
     return found
+
+
+def _field_of_family(node_class: NodeClass) -> str:
+    """Return the path of the field that decides which family the images are of: an alias, or else amiFamily."""
+    by_alias = any(term.alias for term in node_class.image_terms)
+    return field_path(node_class, "amiSelector" if by_alias else "amiFamily")
 
 
 def explain_exclusions(exclusions: Sequence[Exclusion], subject: str, allowed_by: str = "the pool allows") -> str:

@@ -106,7 +106,10 @@ def explain_bad_character(error: yaml.YAMLError, text: str, before: int = 0) -> 
     position = getattr(error, "position", None)
     if not isinstance(position, int):
         return YamlMistake(" ".join(str(error).split()))
-    line = text.encode(errors="replace")[:position].count(b"\n") + 1 + before
+    if getattr(error, "encoding", "") == "unicode":  # the reader in Python counts characters, and libyaml bytes
+        line = text.count("\n", 0, position) + 1 + before
+    else:
+        line = text.encode(errors="replace")[:position].count(b"\n") + 1 + before
     character = getattr(error, "character", 0)
     shown = f"{character:04X}" if isinstance(character, int) else str(character)
     return YamlMistake(f"the control character U+{shown} is not allowed", line, "remove it, and save the file as UTF-8")

@@ -34,7 +34,8 @@ MISTAKES: Final = (
     ("Cannot overwrite", "it is set already: keep one of them"),
     ("Cannot declare", "this table is there already: keep one of them"),
     ("Duplicate", "this key is there already: keep one of them"),
-    ("Cannot mutate", "it adds to a value in braces: write its entries between the braces"),
+    ("Cannot redefine", "this name has a value already: keep one of them"),
+    ("Cannot mutate", "it adds to a value in brackets or braces: write its entries between them"),
     ("scape", "a \\ is followed by no known letter: double it, or use single quotes"),
     ("hex", "a \\ is followed by no known character: double it, or use single quotes"),
     ("date", "there is no such date or time: correct it, or put it in quotes"),
@@ -42,7 +43,8 @@ MISTAKES: Final = (
     ("Invalid value", "the value is none of TOML: put a text in quotes, and write true or false in lowercase"),
 )
 """Words of tomllib's message, and what it means."""
-LINE: Final = re.compile(r"\(at line (\d+), column \d+\)$")
+LINE: Final = re.compile(r"\(at line (\d+), column (\d+)\)$")
+MISSING: Final = "a value is missing: write it"
 
 
 def explain_toml_error(error: tomllib.TOMLDecodeError, text: str) -> str:
@@ -50,5 +52,13 @@ def explain_toml_error(error: tomllib.TOMLDecodeError, text: str) -> str:
     message = str(error)
     found = LINE.search(message)
     line = int(found[1]) if found else text.rstrip().count("\n") + 1
+    if found and "Invalid value" in message and _is_missing(text, line, int(found[2])):
+        return f"in line {line}, {MISSING}"
     meaning = (meant for words, meant in MISTAKES if words in message)
     return f"in line {line}, {next(meaning, 'it is no TOML: write [table], or key = value')}"
+
+
+def _is_missing(text: str, line: int, column: int) -> bool:
+    """Return whether nothing is where tomllib, which divides lines at line feeds only, wanted a value."""
+    rest = text.replace("\r\n", "\n").split("\n")[line - 1][column - 1 :].strip()
+    return not rest or rest[0] in ",]}#"

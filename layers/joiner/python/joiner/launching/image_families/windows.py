@@ -20,13 +20,17 @@ from joiner.pools.node_class import ImageFamily, field_path
 BOOTSTRAP = '[string]$EKSBootstrapScriptFile = "$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1"'
 BLOCK = re.compile(r"\s*<powershell>(.*)</powershell>\s*", re.DOTALL | re.IGNORECASE)
 OTHER_FORMS: Mapping[str, re.Pattern[str]] = {
-    "a script of Linux": re.compile(r"#!(?!.*(pwsh|powershell))", re.IGNORECASE),
-    "a configuration of cloud-init": re.compile(r"#(cloud-config|cloud-boothook|include|part-handler)\b"),
-    "tasks of EC2Launch in YAML": re.compile(r"(version: *[0-9.]+\s+)?tasks:", re.IGNORECASE),
-    "a NodeConfig of nodeadm": re.compile(r"(---\s+)?(apiVersion|kind): *\S"),
-    "settings of Bottlerocket": re.compile(r"\[settings[.\]]"),
+    "a script of Linux": re.compile(r"#![ \t]*/(?!.*(pwsh|powershell))", re.IGNORECASE),
+    "a configuration of cloud-init": re.compile(
+        r"#(cloud-config(-archive)?|cloud-boothook|part-handler)[ \t]*(\r?\n|\Z)|#include(-once)?\s+(https?|file)://"
+    ),
+    "tasks of EC2Launch in YAML": re.compile(r"(version:\s*[\"']?[0-9.]+[\"']?\s+)?tasks:\s*(-\s|\[)", re.IGNORECASE),
+    "a NodeConfig of nodeadm": re.compile(r"(---\s+)?(kind:\s*[\"']?NodeConfig\b|apiVersion:\s*[\"']?node\.eks\.aws/)"),
+    "settings of Bottlerocket": re.compile(r"\[settings(\.[^\]\n]+)?\]\s*(\Z|\[settings|[\"'\w][\w.\"'-]*\s*=)"),
 }
-"""What the user data of other programs begins with."""
+"""What the user data of other programs begins with. Lines that PowerShell can have are not refused: a # begins a
+comment, and [name] is a type.
+"""
 
 TAG = re.compile(r"</?(powershell|script|persist|version|runAsLocalSystem)>|^mime-version:", re.IGNORECASE)
 
