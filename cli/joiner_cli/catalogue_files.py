@@ -30,6 +30,8 @@ from joiner_cli.manifests.manifest_documents import UnreadableInput
 PACKAGED_REGION: Final = "us-east-1"
 MAX_REPORTED_ERRORS: Final = 5
 GZIP: Final = b"\x1f\x8b"
+MOST_UNITS: Final = 10**12
+"""More instances or units than this are a mistake, and no number of the planner."""
 NEWLINE: Final = b"\n"
 SCHEMA_FIELD: Final = "schema"
 """A deployed Joiner stores its catalogue with the number of its schema beside the instance types, compressed."""
@@ -164,8 +166,12 @@ def _describe_broken_json(error: Exception, content: bytes) -> str:
     >>> _describe_broken_json(ValueError("JSON is malformed: invalid character (byte 7)"), b'{"a":\\n 1,]}')
     'line 2 is no valid JSON'
     """
+    if isinstance(error, EOFError | zlib.error):
+        return "it is compressed, and incomplete or damaged: fetch it again"
     if not content:
-        return "it is empty, or compressed by something else than gzip"
+        return "it is empty"
+    if content[:1] not in b" \t\r\n{[" and not content[:4].isascii():
+        return "it is compressed by something else than gzip, or no text"
     if "truncated" in str(error):
         return f"its JSON is incomplete at the end, in line {content.rstrip().count(NEWLINE) + 1}"
     at = re.search(r"\(byte (\d+)\)", str(error))
@@ -216,14 +222,17 @@ def _check_offering(fields: ManifestFields) -> None:
     if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
         fields.wrong("pricePerHour", "give a price in $/h, such as 0.096")
     fields.boolean("available")
+    fields.text("reservation")
+    fields.integer("count", minimum=0, maximum=MOST_UNITS)
 
 
 def _read_commitment(fields: ManifestFields) -> Commitment:
     """Return a reserved instance or a savings plan of a deployed catalogue."""
-    name, amount, uses = fields.text("id"), fields.integer("amount", minimum=0), fields.sub("uses")
+    name, amount = fields.text("id"), fields.integer("amount", minimum=0, maximum=MOST_UNITS)
+    uses = fields.sub("uses")
     if not name:
         fields.wrong("id", "give a name that no other commitment has")
     if amount is None and "amount" not in fields:
         fields.wrong("amount", "give the units that there are in each hour, a whole number")
-    units = {known: uses.integer(known, minimum=0) or 0 for known in uses.value}
+    units = {known: uses.integer(known, minimum=0, maximum=MOST_UNITS) or 0 for known in uses.value}
     return Commitment(name or "", amount or 0, units, fields.text("zone") or "")

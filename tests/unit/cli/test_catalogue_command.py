@@ -109,6 +109,18 @@ def test_an_unknown_type_is_an_error() -> None:
             {"m5.large": {"offerings": [{"capacityType": "spot", "pricePerHour": 1}]}},
             "m5.large.offerings[0].zone is missing: give",
         ),
+        (
+            {"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": 1, "reservation": 5}]}},
+            "m5.large.offerings[0].reservation is 5: put it in quotes",
+        ),
+        (
+            {"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": 1, "count": -1}]}},
+            "m5.large.offerings[0].count is -1: give a number of at least 0",
+        ),
+        (
+            {"commitments": [{"id": "ri-1", "amount": 10**30}]},
+            "commitments[0].amount is 1000000000000000000000000000000",
+        ),
         ({"commitments": {}}, "commitments is {}: give a list here"),
         ({"commitments": [{"id": "ri-1"}]}, "commitments[0].amount is missing: give the units"),
         (
@@ -125,6 +137,24 @@ def test_an_invalid_catalogue_is_refused_with_its_field(content: Any, refusal: s
 
     assert answer.exit_code == 1
     assert refusal in answer.err
+
+
+@pytest.mark.parametrize(
+    ("content", "refusal"),
+    [
+        (b"", "it is empty"),
+        (gzip.compress(b"{}" * 5000)[:30], "it is compressed, and incomplete or damaged: fetch it again"),
+        (b"\x28\xb5\x2f\xfd\x04\x00", "it is compressed by something else than gzip, or no text"),
+    ],
+    ids=["nothing", "half of it", "zstd"],
+)
+def test_a_catalogue_that_is_no_text_is_refused_as_what_it_is(content: bytes, refusal: str, tmp_path: Path) -> None:
+    file = tmp_path / "catalogue.json.gz"
+    file.write_bytes(content)
+
+    answer = joiner("catalogue", "--catalogue", file)
+
+    assert (answer.exit_code, refusal in answer.err) == (1, True), answer.err
 
 
 def test_the_packaged_facts_are_up_to_date() -> None:

@@ -44,6 +44,11 @@ LIMITED: Final = frozenset({"cpu", "memory", "ephemeral-storage", "pods", "nodes
 FAMILY: Final = f"{names.INSTANCE_PREFIX}family"
 SERIES: Final = re.compile(r"[a-z]+[0-9]+")
 """The series and the generation of an instance family, such as m6 of m6id."""
+FIXED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    names.CAPACITY_TYPE: names.CAPACITY_TYPES,
+    names.OS: ("linux", "windows"),
+}
+"""Keys that have these values, whatever the catalogue lists."""
 OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
 """Keys whose values come from nodes or node classes. The catalogue does not list these values."""
 
@@ -55,7 +60,12 @@ def find_unknown_values(pools: Iterable[NodePool], catalogue: Catalogue) -> list
 
 def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
     for key, values in sorted(pool.requirements.items()):
-        if key in OF_NODES or not values.finite:
+        if not values.finite:
+            continue
+        if misspelt := [value for value in values if value not in FIXED_VALUES.get(key, values)]:
+            yield _unknown_value(pool, key, misspelt, frozenset(FIXED_VALUES[key]))
+            continue
+        if key in OF_NODES:
             continue
         unknown = [value for value in values if value not in _values(key, catalogue)]
         if not unknown or (
@@ -65,12 +75,15 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
             # types uses what exists
             continue
         if known := frozenset(_values(key, catalogue)):
-            listed = ", ".join(unknown[:MOST_SHOWN]) + (
-                f" and {len(unknown) - MOST_SHOWN} more" if len(unknown) > MOST_SHOWN else ""
-            )
-            yield InvalidManifest(
-                pool.key, f"{_field(pool)}[{key}]", format_value(listed), _remedy(key, unknown, known), "warning"
-            )
+            yield _unknown_value(pool, key, unknown, known)
+
+
+def _unknown_value(pool: NodePool, key: str, unknown: list[str], known: frozenset[str]) -> InvalidManifest:
+    more = f" and {len(unknown) - MOST_SHOWN} more" if len(unknown) > MOST_SHOWN else ""
+    listed = ", ".join(unknown[:MOST_SHOWN]) + more
+    return InvalidManifest(
+        pool.key, f"{_field(pool)}[{key}]", format_value(listed), _remedy(key, unknown, known), "warning"
+    )
 
 
 def _quantity(name: str, amount: int) -> str:
