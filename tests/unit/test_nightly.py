@@ -11,7 +11,7 @@ from tests.conftest import PATIENT, STACKS, TESTS
 from tests.nightly import REPOSITORY, TARGETS, Ended, exit_code, run_all, selected_targets
 
 MAKEFILE = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
-QUICK = {"setup", "locks", "up", "down", "demo", "help", "test", "check", "bench", "nightly"}
+QUICK = {"setup", "locks", "up", "down", "demo", "help", "test", "test-all", "check", "bench", "nightly"}
 """Targets that are no long test."""
 
 

@@ -27,6 +27,9 @@ DIGITS: Final = re.compile(r"[0-9][0-9_]{999,}")
 DOTTED: Final = re.compile(r"""(?<![\w"'-])(?:[\w"'-]+[ \t]*\.[ \t]*){100}""")
 """A key with more dots than levels: ``tomllib`` needs seconds for some thousands."""
 
+OPENED: Final = re.compile(r"(?:[\[{]\s*){100}")
+"""Brackets that open more levels: whether Python's stack is enough for them depends on the caller."""
+
 
 def read_toml(text: str) -> dict[str, Any]:
     """Return the document; raises UserDataRefused if it is not valid TOML."""
@@ -35,7 +38,7 @@ def read_toml(text: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _refused(explain_toml_error(error, text)) from error
+        raise _refused(TOO_DEEP if OPENED.search(text) else explain_toml_error(error, text)) from error
     except RecursionError as error:
         raise _refused(TOO_DEEP) from error
     except ValueError as error:
