@@ -37,8 +37,8 @@ class SelectedReservations:
     @property
     def ids(self) -> frozenset[str]:
         """Return the ids of all of them."""
-        uncounted = (one.id for one in (*self.counted, *self.uncounted))
-        return frozenset({*uncounted, *self.ended, *(one.id for one, _ in self.contradicted)} - {""})
+        usable = (one.id for one in (*self.counted, *self.uncounted))
+        return frozenset({*usable, *self.ended, *(one.id for one, _ in self.contradicted)} - {""})
 
 
 def list_counted_reservations(catalogue: Catalogue) -> list[CapacityReservation]:

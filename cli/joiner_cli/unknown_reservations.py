@@ -133,7 +133,7 @@ class FreeReservations:
         if not self.counted:
             return NONE_KNOWN
         return (
-            f"no capacity reservation of the catalogue that its class {pool.class_ref.key} selects has a free instance "
+            f"no capacity reservation of the catalogue that its {pool.class_ref.described} selects has a free instance "
             "for it"
         )
 
@@ -168,7 +168,7 @@ def report_missing_reservations(made: Plan, snapshot: Snapshot, free: FreeReserv
     found = [
         InvalidManifest(
             pool.key,
-            f"{'spec' if pool.legacy or pool.claim else 'spec.template.spec'}.requirements[{names.CAPACITY_TYPE}]",
+            f"{pool.node_path}.requirements[{names.CAPACITY_TYPE}]",
             names.RESERVED,
             free.remedy(pool),
             "warning",

@@ -89,8 +89,7 @@ def find_open_windows_pool(pool: NodePool, node_class: NodeClass | None) -> Inva
         "its nodes run Windows, and pods that require no operating system may get them: add a taint, such as "
         "os=windows:NoSchedule, which the pods for Windows tolerate"
     )
-    field = "spec.taints" if pool.legacy or pool.claim else "spec.template.spec.taints"
-    return InvalidManifest(pool.key, field, "", remedy, "info")
+    return InvalidManifest(pool.key, f"{pool.node_path}.taints", "", remedy, "info")
 
 
 def list_exclusions(
@@ -164,10 +163,12 @@ def find_unused_instance_store(
 
     ``types`` are the labels of the types that the pool can launch; none of them is no reason for the note.
     """
-    listed = list(types)
-    if node_class is None or not node_class.instance_store_policy or not listed:
+    if node_class is None or not node_class.instance_store_policy:
         return None
-    if not family_capacity(node_class).mounts_instance_store or any(LOCAL_NVME in labels for labels in listed):
+    listed = list(types)
+    if not listed or any(LOCAL_NVME in labels for labels in listed):
+        return None
+    if not family_capacity(node_class).mounts_instance_store:
         return None
     field = field_path(node_class, "instanceStorePolicy")
     remedy = (

@@ -82,7 +82,7 @@ def _unknown_value(pool: NodePool, key: str, unknown: list[str], known: frozense
     more = f" and {len(unknown) - MOST_SHOWN} more" if len(unknown) > MOST_SHOWN else ""
     listed = ", ".join(unknown[:MOST_SHOWN]) + more
     return InvalidManifest(
-        pool.key, f"{_field(pool)}[{key}]", format_value(listed), _remedy(key, unknown, known), "warning"
+        pool.key, f"{pool.node_path}.requirements[{key}]", format_value(listed), _remedy(key, unknown, known), "warning"
     )
 
 
@@ -200,7 +200,9 @@ kubernetes.io/arch, 1 node.kubernetes.io/instance-type
     alone = ", ".join(f"{met[key]} {'meet ' if not at else ''}{key}" for at, key in enumerate(sorted(decided)))
     remedy = f"no instance type of the catalogue meets all of them; alone, {alone}"
     return (
-        InvalidManifest(pool.key, _field(pool), format_value(str(pool.requirements)), remedy, "warning")
+        InvalidManifest(
+            pool.key, f"{pool.node_path}.requirements", format_value(str(pool.requirements)), remedy, "warning"
+        )
         if decided
         else None
     )
@@ -235,10 +237,6 @@ def close_unsatisfiable_pools(
         replace(one, severity="error") if one.object in closed and ".requirements" in one.field else one
         for one in listed
     )
-
-
-def _field(pool: NodePool) -> str:
-    return f"{'spec' if pool.legacy or pool.claim else 'spec.template.spec'}.requirements"
 
 
 def _values(key: str, catalogue: Catalogue) -> Iterable[str]:

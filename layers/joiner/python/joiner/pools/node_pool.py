@@ -137,6 +137,11 @@ class NodePool:
         return self.kind == "Provisioner"
 
     @property
+    def node_path(self) -> str:
+        """Return the path of the fields that describe its nodes, in the manifest of the pool or of its claim."""
+        return "spec" if self.legacy or self.claim else "spec.template.spec"
+
+    @property
     def class_field(self) -> str:
         """Return the path of the field that names its node class, in the manifest of the pool or of its claim."""
         if self.claim:
