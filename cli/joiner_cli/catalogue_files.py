@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,18 +20,15 @@ import msgspec
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, instance_type_from_ec2, supports_nodes
-from joiner.catalogue.commitments import Commitment
 from joiner.catalogue.instance_types import COMMITMENTS
-from joiner.cluster import InvalidField
 from joiner.pools import InvalidManifest
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
+from joiner_cli.catalogue_validation import read_commitments, read_type
 from joiner_cli.manifests.manifest_documents import UnreadableInput
 
 PACKAGED_REGION: Final = "us-east-1"
 MAX_REPORTED_ERRORS: Final = 5
 GZIP: Final = b"\x1f\x8b"
-MOST_UNITS: Final = 10**12
-"""More instances or units than this are a mistake, and no number of the planner."""
 NEWLINE: Final = b"\n"
 SCHEMA_FIELD: Final = "schema"
 """A deployed Joiner stores its catalogue with the number of its schema beside the instance types, compressed."""
@@ -39,11 +36,12 @@ SCHEMA_FIELD: Final = "schema"
 
 @dataclass(frozen=True, slots=True)
 class LoadedCatalogue:
-    """A catalogue, its source (a file name or ``packaged``), and the date of its facts."""
+    """A catalogue, its source (a file name or ``packaged``), the date of its facts, and what has no effect in it."""
 
     catalogue: Catalogue
     source: str
     dated: str = ""
+    problems: tuple[InvalidManifest, ...] = ()
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -84,11 +82,11 @@ def load_catalogue(path: Path | None, region: str | None) -> LoadedCatalogue:
             )
         facts = _facts()
         return LoadedCatalogue(packaged_catalogue(), "packaged", facts["dated"])
-    found = LoadedCatalogue(_read(path), str(path))
+    found = _read(path)
     if region is None:
         return found
     committed = [one for one in found.catalogue.commitments if one.zone.startswith(region) or not one.zone]
-    there = LoadedCatalogue(Catalogue.of(_only_in(region, found.catalogue.types.values()), committed), str(path))
+    there = replace(found, catalogue=Catalogue.of(_only_in(region, found.catalogue.types.values()), committed))
     if not there.zones:
         raise UnreadableInput(
             str(path), f"it has no offerings in {region}", f"its zones are {', '.join(found.zones) or 'none'}"
@@ -126,7 +124,7 @@ def _only_in(region: str, types: Iterable[InstanceType]) -> Iterable[InstanceTyp
             yield known.with_offerings(there)
 
 
-def _read(path: Path) -> Catalogue:
+def _read(path: Path) -> LoadedCatalogue:
     raw = b""
     try:
         raw = _content(path)
@@ -144,8 +142,8 @@ def _read(path: Path) -> Catalogue:
             str(path), "it is not a mapping", 'write {"m5.large": {"labels", "capacity", "allocatable", "offerings"}}'
         )
     notes = ManifestProblems(str(path))
-    types = [_read_type(name, one, notes) for name, one in content.items() if name not in (SCHEMA_FIELD, COMMITMENTS)]
-    commitments = [_read_commitment(one) for one in ManifestFields(content, "", notes).many(COMMITMENTS)]
+    types = [read_type(name, one, notes) for name, one in content.items() if name not in (SCHEMA_FIELD, COMMITMENTS)]
+    commitments = read_commitments(ManifestFields(content, "", notes).many(COMMITMENTS), {one.name for one in types})
     if notes.errors:
         *others, last = notes.errors[:MAX_REPORTED_ERRORS]
         more = (
@@ -157,7 +155,7 @@ def _read(path: Path) -> Catalogue:
         raise UnreadableInput(
             str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote"
         )
-    return Catalogue.of(types, commitments)
+    return LoadedCatalogue(Catalogue.of(types, commitments), str(path), problems=tuple(notes.problems))
 
 
 def _describe_broken_json(error: Exception, content: bytes) -> str:
@@ -185,54 +183,3 @@ def _content(path: Path) -> bytes:
 
 def _describe_error(one: InvalidManifest) -> str:
     return f"{one.field} is {one.value}" if one.value else f"{one.field} is missing"
-
-
-def _read_type(name: str, raw: object, notes: ManifestProblems) -> InstanceType:
-    """Return one instance type; check every field, because people write catalogues by hand."""
-    fields = ManifestFields(raw, name, notes)
-    labels = fields.texts("labels")
-    sides = {side: fields.resources(side) for side in ("capacity", "allocatable")}
-    for side, amounts in sides.items():
-        if any(amount < 0 for amount in amounts.values()):
-            fields.wrong(side, "give quantities of at least zero")
-    for offering in fields.many("offerings"):
-        _check_offering(offering)
-    network = fields.sub("network")
-    for one in ("interfaces", "addressesEach"):
-        if "network" in fields and network.integer(one, minimum=0) is None:
-            network.wrong(one, "give a whole number")
-    for side, amounts in sides.items():
-        if not amounts and not notes.errors:  # report other errors first
-            fields.wrong(side, "give cpu, memory and pods, as `joiner catalogue -o json` does")
-    if notes.errors or not isinstance(raw, Mapping):
-        return InstanceType(name)
-    try:
-        return InstanceType.from_json(name, {**raw, "labels": {names.INSTANCE_TYPE: name, **labels}})
-    except (InvalidField, ValueError, TypeError, KeyError) as error:
-        notes.missing(name, str(error))
-        return InstanceType(name)
-
-
-def _check_offering(fields: ManifestFields) -> None:
-    if not fields.text("zone"):
-        fields.wrong("zone", "give the zone that it is offered in, such as us-east-1a")
-    if fields.text("capacityType") not in names.CAPACITY_TYPES:
-        fields.wrong("capacityType", f"write one of {', '.join(names.CAPACITY_TYPES)}")
-    price = fields.raw("pricePerHour")
-    if isinstance(price, bool) or not isinstance(price, int | float) or not 0 <= price < float("inf"):
-        fields.wrong("pricePerHour", "give a price in $/h, such as 0.096")
-    fields.boolean("available")
-    fields.text("reservation")
-    fields.integer("count", minimum=0, maximum=MOST_UNITS)
-
-
-def _read_commitment(fields: ManifestFields) -> Commitment:
-    """Return a reserved instance or a savings plan of a deployed catalogue."""
-    name, amount = fields.text("id"), fields.integer("amount", minimum=0, maximum=MOST_UNITS)
-    uses = fields.sub("uses")
-    if not name:
-        fields.wrong("id", "give a name that no other commitment has")
-    if amount is None and "amount" not in fields:
-        fields.wrong("amount", "give the units that there are in each hour, a whole number")
-    units = {known: uses.integer(known, minimum=0, maximum=MOST_UNITS) or 0 for known in uses.value}
-    return Commitment(name or "", amount or 0, units, fields.text("zone") or "")

@@ -142,7 +142,8 @@ def _with_problems(
     )
     unknown = find_unknown_names(manifests.pending, manifests.snapshot, found.catalogue)
     of_classes = class_problems(classes.values(), _by_key(manifests))
-    return replace(manifests.snapshot, problems=(*manifests.snapshot.problems, *of_classes, *foreign, *unknown))
+    problems = (*manifests.snapshot.problems, *of_classes, *foreign, *unknown, *found.problems)
+    return replace(manifests.snapshot, problems=problems)
 
 
 def _by_key(manifests: ManifestSet) -> dict[str, Mapping[str, Any]]:

@@ -137,6 +137,8 @@ def catalogue_command(
             raise UnreadableInput(" ".join(unknown), "there is no such instance type", f"see `joiner catalogue`{asked}")
         number = _number(len(chosen.types), "instance type")
         _print_to_stderr(f"catalogue: {found.source}, {f'facts of {found.dated}, ' if found.dated else ''}{number}")
+        for problem in found.problems:
+            _print_to_stderr(f"joiner: {SEVERITIES[problem.severity]}{problem}")
         print_result(
             render_json(chosen.to_json()) if output is CatalogueFormat.json else render_catalogue_table(chosen)
         )

@@ -1,5 +1,8 @@
 """What AWS answers about one node class. Lookups that need no other answer run at the same time, and those that several
-classes have in common are sent once."""
+classes have in common are sent once. What changes with each launch, the free addresses of subnets and the free
+instances of capacity reservations, is always asked anew, and so are placement groups; other answers may be a minute
+old.
+"""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
@@ -44,24 +47,24 @@ class ClassLookups:
 
     def look_up(self, node_class: NodeClass, asked: NodeClassQueries, now: datetime) -> NodeClassAnswers:
         """Return the answers to the questions of one class. Raises Ec2Error."""
-        start, ec2 = self._calls.start, self._ec2
+        start, remembered, ec2 = self._calls.start, self._calls.start_or_remember, self._ec2
         names = (*asked.parameters, *asked.image_parameters)
-        values = start(self._parameters.values, names) if names else None
+        values = remembered(self._parameters.values, names) if names else None
         group = asked.placement_group
         groups = start(ec2.placement_group, group.name, group.id) if group else None
-        profiles = start(self._profiles.roles, (asked.instance_profile,)) if asked.instance_profile else None
+        profiles = remembered(self._profiles.roles, (asked.instance_profile,)) if asked.instance_profile else None
         subnets = [start(ec2.subnets, filters) for filters in asked.subnets]
-        security_groups = [start(ec2.security_groups, filters) for filters in asked.security_groups]
-        images = [start(ec2.images, question.filters, question.owners) for question in asked.images]
-        snapshots = start(ec2.snapshots, asked.snapshots)
-        defaults = start(self._ebs_defaults)
+        security_groups = [remembered(ec2.security_groups, filters) for filters in asked.security_groups]
+        images = [remembered(ec2.images, question.filters, question.owners) for question in asked.images]
+        snapshots = remembered(ec2.snapshots, asked.snapshots)
+        defaults = remembered(self._ebs_defaults)
         reservations = [
             start(ec2.capacity_reservations, question.filters, question.ids) for question in asked.reservations
         ]
         parameters = values.result() if values else {}
         named = [parameters[name] for name in asked.image_parameters if name in parameters]
         images += [
-            start(ec2.images, question.filters, question.owners)
+            remembered(ec2.images, question.filters, question.owners)
             for question in query_parameter_images(named, self._image_owners)
         ]
         described = self._describe(node_class, (parameters[name] for name in asked.parameters if name in parameters))
@@ -100,7 +103,8 @@ class ClassLookups:
         """Start the description of the images behind parameters: volume sizes matter only if a class has its own
         volumes."""
         wanted = sorted(set(ids)) if node_class.block_devices else []
-        return [self._calls.start(self._ec2.images, [{"Name": "image-id", "Values": wanted}])] if wanted else []
+        asked = [{"Name": "image-id", "Values": wanted}]
+        return [self._calls.start_or_remember(self._ec2.images, asked)] if wanted else []
 
 
 def _joined(answers: Answers) -> list[Mapping[str, Any]]:

@@ -5,7 +5,7 @@ profile.
 the next function writes to the class's status. The other classes are used.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -23,7 +23,7 @@ from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_each_in_time
 from joiner.adapters.payload import ClusterFacts, Task
-from joiner.adapters.shared_calls import SharedCalls
+from joiner.adapters.shared_calls import AnswerMemory, SharedCalls
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.launching.node_class_policy import NodeClassPolicy
@@ -43,6 +43,9 @@ logger = Logger()
 SHOWN: Final = 200
 """Characters of a defect that the condition of a class has; the log has all."""
 
+MEMORY: Final = AnswerMemory()
+"""Lives as long as the sandbox: a scale-up within a minute of another does not ask EC2 and SSM the same again."""
+
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
 
 
@@ -61,6 +64,7 @@ class NodeClassResolver:
         overhead_price: float = 0.0,
         time_left: TimeLeft = UNBOUNDED,
         validates: bool = True,
+        memory: AnswerMemory | None = None,
     ) -> None:
         self._ledger = ledger
         self._store = store
@@ -71,6 +75,7 @@ class NodeClassResolver:
         self._overhead_price = overhead_price
         self._time_left = time_left
         self._validates = validates
+        self._memory = memory or AnswerMemory()
 
     def answer(
         self, task: Task, snapshot: str, now: datetime, lease_until: int, *, every: bool = False
@@ -91,7 +96,8 @@ class NodeClassResolver:
         at = int(now.timestamp())
         waits, verdicts = self._ledger.class_holds(at)
         verdicts = verdicts if self._validates else {}
-        with SharedCalls() as calls:
+        # After a refused launch, and to detect drift, what was seen before may be what is wrong
+        with SharedCalls(self._memory, now, asks_anew=every or task.round > 1) as calls:
             lookups = ClassLookups(
                 self._ec2, self._parameters, self._profiles, calls, image_owners=ceilings.image_owners
             )
@@ -106,9 +112,7 @@ class NodeClassResolver:
             for each in found
         ]
         resolved = [each.held(verdicts, at) for each in known]
-        for each in resolved:
-            for problem in each.problems:
-                logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
+        _log_problems(resolved)
         ready = sum(each.ready for each in resolved)
         key = documents.put_node_classes(self._store, task, resolved)
         due = ""
@@ -197,6 +201,12 @@ class NodeClassResolver:
         return version, find_content_problems(node_class, version)
 
 
+def _log_problems(resolved: Iterable[ResolvedNodeClass]) -> None:
+    for each in resolved:
+        for problem in each.problems:
+            logger.warning(problem.message, nodeclass=each.key, condition=problem.condition, reason=problem.reason)
+
+
 def _resolve_each(
     wanted: Sequence[NodeClass], resolve: Callable[[NodeClass], ResolvedNodeClass]
 ) -> list[ResolvedNodeClass]:
@@ -231,6 +241,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         overhead_price=float(environment.setting("JOINER_NODE_OVERHEAD_PRICE")),
         time_left=environment.time_left(context),
         validates=environment.setting("JOINER_VALIDATE_LAUNCHES") == "true",
+        memory=MEMORY,
     )
     now = environment.now()
     answer = resolver.answer(

@@ -67,6 +67,21 @@ def test_commitments_of_a_deployed_catalogue_are_read_and_planned_with(tmp_path:
     assert planned.json["committedPerHour"] > 0.09
 
 
+def test_a_commitment_that_no_instance_type_uses_gives_a_warning(tmp_path: Path) -> None:
+    types = json.loads(joiner("catalogue", "m5.large", "-o", "json").out)
+    file = tmp_path / "latest.json"
+    unused = {"id": "ri-1", "amount": 1, "uses": {"m6.large": 1}}
+    file.write_text(json.dumps({**types, "commitments": [unused]}), encoding="utf-8")
+    warning = f"joiner: warning: {file}: commitments[0].uses is {{m6.large: 1}}: the catalogue has none of these"
+
+    shown = joiner("catalogue", "--catalogue", file)
+    planned = joiner("plan", "-f", write(tmp_path, pool(), pod("a")), "--catalogue", file)
+
+    assert (shown.exit_code, planned.exit_code) == (0, 0)
+    assert warning in shown.err
+    assert warning in planned.err
+
+
 def test_an_unknown_type_is_an_error() -> None:
     answer = joiner("catalogue", "m5.large", "m55.large")
 
@@ -126,6 +141,41 @@ def test_an_unknown_type_is_an_error() -> None:
         (
             {"commitments": [{"id": "ri-1", "amount": 1, "uses": {"m5.large": "one"}}]},
             "commitments[0].uses.m5.large is one: give a whole number",
+        ),
+        (
+            {"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": 1, "count": 1}]}},
+            "m5.large.offerings[0].count is 1: only an offering of the capacityType reserved has it: remove it",
+        ),
+        (
+            {"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHuor": 1}]}},
+            'm5.large.offerings[0].pricePerHuor is 1: there is no such field; did you mean "pricePerHour"?',
+        ),
+        (
+            {"m5.large": {"offerings": [{"zone": "a", "capacityType": "spot", "pricePerHour": 1}] * 2}},
+            "m5.large.offerings[1] is a spot: it is there twice: remove one of them",
+        ),
+        (
+            {"m5.large": {"ofefrings": []}},
+            'm5.large.ofefrings is []: there is no such field; did you mean "offerings"?',
+        ),
+        (
+            {"m5.large": {"network": {"interfaces": 1, "addressesEach": 1, "cards": 2}}},
+            "m5.large.network.cards is 2: there is no such field",
+        ),
+        ({"m5.large": {"features": {"cards": ["a"]}}}, "m5.large.features.cards is [a]: give the list of the numbers"),
+        (
+            {"m5.large": {"features": {"efas": 1}}},
+            'm5.large.features.efas is 1: there is no such field; did you mean "efa"',
+        ),
+        ({"m5.large": {"observedMemory": {"ami-1": "4Gi"}}}, "observedMemory.ami-1 is 4Gi: give a whole number"),
+        ({"m5.large": {"dedicatedSurchargePerHour": "1"}}, "dedicatedSurchargePerHour is 1: give a price in $/h"),
+        (
+            {"commitments": [{"id": "ri-1", "amount": 1}, {"id": "ri-1", "amount": 2}]},
+            "commitments[1].id is ri-1: another commitment has this id, too: give each its own",
+        ),
+        (
+            {"commitments": [{"id": "ri-1", "amount": 1, "zoen": "a"}]},
+            'commitments[0].zoen is a: there is no such field; did you mean "zone"?',
         ),
         ({}, "it has no instance types"),
     ],

@@ -47,6 +47,15 @@ def test_a_pool_of_unsupported_types_is_told_so(tmp_path: Path) -> None:
     assert "spec.amiSelectorTerms: Amazon EKS does not support Windows on m6a.large" in found.out
 
 
+def test_the_field_that_makes_images_those_of_windows_is_named(tmp_path: Path) -> None:
+    by_id = {"amiFamily": "Windows2022", "amiSelectorTerms": [{"id": "ami-0123456789abcdef0"}]}
+    windows = {**WINDOWS, "spec": {**WINDOWS["spec"], **by_id}}
+
+    found = joiner("plan", "-f", write(tmp_path, windows, of_types("m6a.large"), pod("a", **SELECTED)))
+
+    assert "spec.amiFamily: Amazon EKS does not support Windows on m6a.large" in found.out
+
+
 @pytest.mark.parametrize("choice", [SELECTED, REQUIRED], ids=["node selector", "affinity"])
 def test_each_pod_for_windows_takes_one_of_the_addresses_of_its_node(choice: dict[str, Any], tmp_path: Path) -> None:
     found = plan(tmp_path, of_types("m5.large"), deployment("win", 12, **choice))

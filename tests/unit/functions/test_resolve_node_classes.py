@@ -1,8 +1,8 @@
 """Each class is resolved by itself: a mistake in one does not stop the pools of the others."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from threading import Barrier
 from typing import Any
 
@@ -15,6 +15,7 @@ from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.instance_profiles import InstanceProfiles
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Execution, Task
+from joiner.adapters.shared_calls import AnswerMemory
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from tests.unit.functions.fake_ec2 import lost, refused
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
@@ -26,6 +27,7 @@ FOUND = {
     },
     "describe_security_groups": {"SecurityGroups": [{"GroupId": "sg-1"}]},
 }
+ALL_LOOKUPS = ["describe_security_groups", "describe_subnets", "get_ebs_default_kms_key_id", "get_parameters"]
 MISTAKE = {"instanceProfile": "a/b"}
 """A profile with a slash, which IAM refuses to look up."""
 NODE_CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: "
@@ -40,6 +42,8 @@ class FakeAccount:
     failing: list[Exception] = field(default_factory=list)
     """Errors of the next lookups of subnets."""
     images: dict[str, Any] = field(default_factory=lambda: {"Images": []})
+    nothing: set[str] = field(default_factory=set)
+    """Operations that find nothing."""
     together: Barrier | None = None
     """Subnets and security groups are returned when both were asked for."""
 
@@ -47,15 +51,18 @@ class FakeAccount:
         return AnsweredPages(self, operation)
 
     def get_parameters(self, *, Names: list[str]) -> Any:
+        self.asked.append("get_parameters")
         return {"Parameters": [{"Name": name, "Value": f"ami-{number}"} for number, name in enumerate(Names)]}
 
     def get_ebs_default_kms_key_id(self) -> Any:
+        self.asked.append("get_ebs_default_kms_key_id")
         return {"KmsKeyId": "alias/aws/ebs"}
 
     def get_ebs_encryption_by_default(self) -> Any:
         return {"EbsEncryptionByDefault": False}
 
     def get_instance_profile(self, *, InstanceProfileName: str) -> Any:
+        self.asked.append("get_instance_profile")
         if "/" in InstanceProfileName:
             raise self.error
         return {"InstanceProfile": {"Roles": [{"RoleName": "nodes"}]}}
@@ -72,6 +79,8 @@ class AnsweredPages:
             raise self.account.failing.pop()
         if self.account.together and self.operation in ("describe_subnets", "describe_security_groups"):
             self.account.together.wait(timeout=30)
+        if self.operation in self.account.nothing:
+            return [{}]
         return [self.account.images if self.operation == "describe_images" else FOUND[self.operation]]
 
 
@@ -85,10 +94,12 @@ def answer(
     now: datetime = NOON,
     validates: bool = True,
     spec: Mapping[str, Any] = MISTAKE,
+    memory: AnswerMemory | None = None,
+    turn: int = 1,
 ) -> tuple[dict[str, Any], Any]:
     """Return the response for three classes: no pool names the third, and one has a mistake, the fields of `spec`."""
     lease = cluster._take_lease("up-1") or cluster.ledger.lease().number
-    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
+    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, turn)
     bad = {
         **NODECLASS,
         "metadata": {"name": "bad", "uid": "class-2"},
@@ -117,6 +128,7 @@ def answer(
         ),
         time_left=time_left,
         validates=validates,
+        memory=memory,
     )
     summary = resolver.answer(task, snapshot, now, 2**33, every=every)
     return summary, documents.get_node_classes(cluster.store, summary["classes"])
@@ -219,7 +231,7 @@ def test_what_several_classes_select_is_read_once(cluster: SimulatedCluster) -> 
     _, classes = answer(cluster, account, every=True)
 
     assert classes["EC2NodeClass/default"].ready and classes["EC2NodeClass/unnamed"].ready
-    assert sorted(account.asked) == ["describe_security_groups", "describe_subnets"]
+    assert sorted(account.asked) == [*ALL_LOOKUPS[:3], "get_instance_profile", "get_parameters"]
 
 
 def test_lookups_of_a_class_run_at_the_same_time(cluster: SimulatedCluster) -> None:
@@ -235,3 +247,37 @@ def test_a_lookup_that_failed_for_one_class_is_sent_again_for_another(cluster: S
 
     assert not classes["EC2NodeClass/default"].ready
     assert classes["EC2NodeClass/unnamed"].ready
+
+
+@pytest.mark.parametrize(
+    ("following", "asked"),
+    [
+        ({"now": NOON + timedelta(seconds=60)}, ["describe_subnets"]),
+        ({"now": NOON + timedelta(seconds=61)}, ALL_LOOKUPS),
+        ({"turn": 2}, ALL_LOOKUPS),
+        ({"every": True}, ALL_LOOKUPS),
+    ],
+    ids=["within a minute", "later", "after a refused launch", "to detect drift"],
+)
+def test_answers_within_a_minute_are_remembered_except_what_launches_change(
+    cluster: SimulatedCluster, following: Mapping[str, Any], asked: Sequence[str]
+) -> None:
+    account, memory = FakeAccount(), AnswerMemory()
+    _, first = answer(cluster, account, memory=memory, bad_is_named=False, spec={})
+    account.asked.clear()
+
+    _, again = answer(cluster, account, memory=memory, bad_is_named=False, spec={}, **following)
+
+    assert sorted(account.asked) == asked
+    assert again["EC2NodeClass/default"] == first["EC2NodeClass/default"]
+
+
+def test_nothing_found_is_not_remembered(cluster: SimulatedCluster) -> None:
+    account, memory = FakeAccount(), AnswerMemory()
+    account.nothing.add("describe_security_groups")
+    _, first = answer(cluster, account, memory=memory, bad_is_named=False)
+    account.nothing.clear()
+
+    _, again = answer(cluster, account, memory=memory, bad_is_named=False)
+
+    assert (first["EC2NodeClass/default"].ready, again["EC2NodeClass/default"].ready) == (False, True)

@@ -46,6 +46,14 @@ MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n{
         ),
         (
             "AL2023",
+            MIME.format(
+                f"Content-Type: {NODE_CONFIG}\n\n{CONFIG}\n--B\nContent-Type: {NODE_CONFIG}\n\n{CONFIG}spec: \x00"
+            ),
+            "its NodeConfig is not valid YAML: in line 15, the control character U+0000 is not allowed: remove it, and "
+            "save the file as UTF-8",
+        ),
+        (
+            "AL2023",
             f"{CONFIG}spec: 2026-02-30",
             "its NodeConfig is not valid YAML: in line 3, there is no date '2026-02-30': correct it, or put it in "
             "quotes",
@@ -93,6 +101,7 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
         ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 5", "NotPlanned", "set kubelet.maxPods in the class"),
         ("Bottlerocket", "[settings.kubernetes]\nnode-taints = {}", "WithoutEffect", "set the taints of the pool"),
         ("Windows2022", "<powershell>\nA\n</powershell>\n<persist>true</persist>", "InvalidUserData", "without '<"),
+        ("Windows2022", "A\n <version>1.1</version>", "InvalidUserData", "without '<version>'"),
         ("Windows2022", "</powershell><script>", "InvalidUserData", "write the commands alone"),
         ("Windows2022", "#!/bin/bash\necho hi", "InvalidUserData", "and this is a script of Linux: write PowerShell"),
         ("Windows2019", "<powershell>\n#!/bin/sh\n</powershell>", "InvalidUserData", "a script of Linux"),
@@ -195,6 +204,7 @@ def test_user_data_that_nodeadm_and_cloud_init_read_has_no_problem(user_data: st
         "[settings.app]::Load()",
         "[settings]\n$a = 1",
         "kind: all",
+        "$nuspec = '<package><version>1.0</version></package>'",
     ],
 )
 def test_powershell_that_resembles_other_user_data_is_read(script: str) -> None:

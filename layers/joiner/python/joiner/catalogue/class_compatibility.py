@@ -68,8 +68,7 @@ def find_exclusion(
     if node_class is None:
         return None
     if family_capacity(node_class).windows_build and _lacks_windows(known.name):
-        named = "amiSelector" if node_class.image_terms else "amiFamily"
-        return Exclusion(field_path(node_class, named), f"Amazon EKS does not support Windows on {known.name}")
+        return Exclusion(_field_of_family(node_class), f"Amazon EKS does not support Windows on {known.name}")
     if cause := _explain_old_graviton(known, node_class):
         return Exclusion(_field_of_family(node_class), cause)
     return _find_lacking_feature(known, node_class) if node_class.limits_types else None

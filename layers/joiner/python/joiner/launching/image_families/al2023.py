@@ -15,7 +15,7 @@ from joiner.launching.image_families.image_variants import LATEST, VARIANTS, Ima
 from joiner.launching.image_families.mime_parts import NODE_CONFIG, MimePart, read_user_parts, write_multipart
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
 from joiner.launching.image_families.nodeadm_documents import find_settings_without_effect, read_user_node_config
-from joiner.launching.image_families.script_parts import find_part_problems, read_readable_parts
+from joiner.launching.image_families.script_parts import count_lines_before, find_part_problems, read_readable_parts
 from joiner.pools import NodeClass, NodeClassProblem
 from joiner.pools.node_class import ImageFamily
 
@@ -48,7 +48,7 @@ class AmazonLinux2023:
             return
         configs = [text for part, text in read_readable_parts(node_class) if part.media_type == NODE_CONFIG]
         try:
-            specs = [read_user_node_config(text) for text in configs]
+            specs = [read_user_node_config(text, count_lines_before(node_class, text)) for text in configs]
         except UserDataRefused as refused:
             yield refuse(node_class, "userData", refused.reason, str(refused))
             return

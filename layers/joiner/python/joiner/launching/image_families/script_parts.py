@@ -22,6 +22,13 @@ def read_readable_parts(node_class: NodeClass) -> list[tuple[MimePart, str]]:
     return [(part, part.decode()) for part in read_user_parts(node_class.user_data or "")]
 
 
+def count_lines_before(node_class: NodeClass, text: str) -> int:
+    """Return the number of lines of a class's user data before the text of a part; 0 for a part with an encoding, whose
+    lines are no lines of the user data.
+    """
+    return (node_class.user_data or "").partition(text)[0].count("\n") if text in (node_class.user_data or "") else 0
+
+
 def find_part_problems(node_class: NodeClass) -> Iterator[NodeClassProblem]:
     """Yield the problem of malformed MIME, which no node can read, and a warning for a script that is not run."""
     try:

@@ -32,7 +32,13 @@ OTHER_FORMS: Mapping[str, re.Pattern[str]] = {
 comment, and [name] is a type.
 """
 
-TAG = re.compile(r"</?(powershell|script|persist|version|runAsLocalSystem)>|^mime-version:", re.IGNORECASE)
+TAG = re.compile(
+    r"</?(powershell|script)>|^[ \t]*</?(persist|version|runAsLocalSystem)>|\Amime-version:",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What EC2Launch takes for its own. The tags of its options are refused at the beginning of a line only: XML within a
+script may have elements of these names.
+"""
 
 
 class Windows:
@@ -102,7 +108,7 @@ def read_own_commands(text: str) -> str:
     whole = BLOCK.fullmatch(text)
     commands = (whole[1] if whole else text).strip()
     if found := TAG.search(commands):
-        message = f"Windows nodes read PowerShell, without {found[0]!r}: write the commands alone"
+        message = f"Windows nodes read PowerShell, without {found[0].strip()!r}: write the commands alone"
         raise UserDataRefused("InvalidUserData", message)
     if other := next((form for form, begins in OTHER_FORMS.items() if begins.match(commands)), ""):
         message = f"Windows nodes read PowerShell, and this is {other}: write PowerShell, or use another amiFamily"
