@@ -300,7 +300,7 @@ def load_settings(path: Path) -> Settings:
         mistakes += _check_installer_role_name(settings)
     if "commitments" not in wrong:
         mistakes += check_commitments(settings.commitments)
-    price_file = settings.prices.path(path)
+    price_file = None if "prices" in wrong else settings.prices.path(path)
     if not wrong & {"prices", "region"}:
         mistakes += check_prices(settings.prices, price_file, settings.region)
     if "planning" not in wrong:

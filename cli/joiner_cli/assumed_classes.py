@@ -14,6 +14,7 @@ from joiner import names
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.class_manifest_problems import find_assumed_role, find_manifest_problems, find_unpriced_licence
+from joiner.launching.named_resources import list_unchecked_resources
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import choose_family, explain_assumed_images, list_image_parameters
 from joiner.launching.user_launch_templates import refuse_template
@@ -161,11 +162,10 @@ def _images_field(own: NodeClass) -> str:
 
 def _unchecked_limits(own: NodeClass) -> Iterator[NodeClassProblem]:
     """Yield that what the class names and only the settings allow is not checked without them."""
-    named = {"nodeRoles": [own.role] if own.role else []}
-    named["imageOwners"] = [term.owner for term in own.image_terms if term.owner]
-    named["nodeClasses.kmsKeys"] = [key for one in own.block_devices or () if (key := one.kms_key_id)]
-    named["nodeClasses.launchTemplates"] = [own.launch_template] if own.launch_template else []
-    unchecked = [f"{', '.join(dict.fromkeys(values))} ({setting})" for setting, values in named.items() if any(values)]
+    named: dict[str, dict[str, None]] = {}
+    for each in list_unchecked_resources(own, None):
+        named.setdefault(each.setting, {})[each.text] = None
+    unchecked = [f"{', '.join(texts)} ({setting})" for setting, texts in named.items()]
     if unchecked:
         message = (
             f"whether the settings of the cluster allow {' and '.join(unchecked)} is not checked: "

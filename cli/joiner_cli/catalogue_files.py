@@ -24,7 +24,7 @@ from joiner.catalogue.instance_types import COMMITMENTS
 from joiner.pools import InvalidManifest
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
 from joiner_cli.catalogue_validation import read_commitments, read_type
-from joiner_cli.manifests.manifest_documents import UnreadableInput
+from joiner_cli.manifests.manifest_documents import SeveralMistakes, UnreadableInput
 
 PACKAGED_REGION: Final = "us-east-1"
 MAX_REPORTED_ERRORS: Final = 5
@@ -145,12 +145,9 @@ def _read(path: Path) -> LoadedCatalogue:
     types = [read_type(name, one, notes) for name, one in content.items() if name not in (SCHEMA_FIELD, COMMITMENTS)]
     commitments = read_commitments(ManifestFields(content, "", notes).many(COMMITMENTS), {one.name for one in types})
     if notes.errors:
-        *others, last = notes.errors[:MAX_REPORTED_ERRORS]
-        more = (
-            f" (and {len(notes.errors) - MAX_REPORTED_ERRORS} more)" if len(notes.errors) > MAX_REPORTED_ERRORS else ""
-        )
-        others_text = [f"{_describe_error(one)}: {one.remedy}" for one in others]
-        raise UnreadableInput(str(path), "; ".join((*others_text, _describe_error(last))) + more, last.remedy)
+        shown = [f"{_describe_error(one)}: {one.remedy}" for one in notes.errors[:MAX_REPORTED_ERRORS]]
+        more = len(notes.errors) - MAX_REPORTED_ERRORS
+        raise SeveralMistakes(str(path), [*shown, *([f"and {more} more mistakes"] if more > 0 else [])])
     if not types:
         raise UnreadableInput(
             str(path), "it has no instance types", "name a file that `joiner catalogue -o json` wrote"

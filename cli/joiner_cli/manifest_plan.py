@@ -18,11 +18,12 @@ from joiner.planning.planner import plan, uncollected
 from joiner.pools import InvalidManifest, ResolvedNodeClass
 from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
+from joiner_cli.catalogue_settings import apply_settings
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifest_set
 from joiner_cli.missing_spot_prices import close_spot_pools, lacks_spot_prices, report_missing_prices
 from joiner_cli.region_problems import find_region_problems
 from joiner_cli.selected_reservations import list_counted_reservations, remove_reservations
-from joiner_cli.settings_limits import SettingsLimits
+from joiner_cli.settings_limits import SettingsLimits, describe_unchecked
 from joiner_cli.unknown_names import find_unknown_names
 from joiner_cli.unknown_reservations import FreeReservations, report_missing_reservations
 
@@ -100,6 +101,8 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
         importlib.import_module(module)
     began = time.perf_counter()
     found = load_catalogue(request.catalogue, request.region)
+    catalogue, notes = apply_settings(found.catalogue, request.limits)
+    found = replace(found, catalogue=catalogue, problems=(*found.problems, *notes))
     with uncollected():  # manifests hold no reference cycles, and there may be millions of small objects
         documents = read_documents(request.files)
         manifest_set = read_manifest_set(documents, default_spreads=request.limits.default_spreads)
@@ -133,7 +136,7 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
 def _with_problems(
     request: PlanRequest, manifests: ManifestSet, found: LoadedCatalogue, classes: Mapping[str, ResolvedNodeClass]
 ) -> Snapshot:
-    """Return the snapshot with the problems of its classes, regions and names."""
+    """Return the snapshot with the problems of its classes, regions, names, catalogue and settings."""
     foreign = find_region_problems(
         found.regions,
         settings=request.limits.region,
@@ -142,7 +145,10 @@ def _with_problems(
     )
     unknown = find_unknown_names(manifests.pending, manifests.snapshot, found.catalogue)
     of_classes = class_problems(classes.values(), _by_key(manifests))
-    problems = (*manifests.snapshot.problems, *of_classes, *foreign, *unknown, *found.problems)
+    unchecked = describe_unchecked(
+        request.limits, [one for one in manifests.snapshot.classes if one.key in classes and not one.conditions.items]
+    )
+    problems = (*manifests.snapshot.problems, *of_classes, *foreign, *unknown, *found.problems, *unchecked)
     return replace(manifests.snapshot, problems=problems)
 
 

@@ -64,7 +64,7 @@ CatalogueRegion = Annotated[
 SettingsFile = Annotated[
     Path | None,
     typer.Option(
-        "--settings", metavar="FILE", help="Settings of the cluster: ceilings, and what node classes may name."
+        "--settings", metavar="FILE", help="Settings of the cluster: ceilings, prices, what classes may name."
     ),
 ]
 
@@ -253,9 +253,10 @@ def _print_to_stderr(line: str) -> None:
 
 @contextmanager
 def _input_errors_reported() -> Iterator[None]:
-    """Turn ``UnreadableInput`` into one line on stderr and exit code 1."""
+    """Turn ``UnreadableInput`` into lines on stderr, one for each mistake, and exit code 1."""
     try:
         yield
     except UnreadableInput as error:
-        _print_to_stderr(f"joiner: {error}")
+        for line in error.lines:
+            _print_to_stderr(f"joiner: {line}")
         raise typer.Exit(1) from None

@@ -34,6 +34,24 @@ class UnreadableInput(Exception):
         self.text = text
         super().__init__(f"{where}: {problem}: {remedy}")
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return the lines that report it."""
+        return (str(self),)
+
+
+class SeveralMistakes(UnreadableInput):
+    """A file that cannot be used: each of the ``mistakes`` has its own line and its own remedy."""
+
+    def __init__(self, where: str, mistakes: Iterable[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__(where, "; ".join(self.mistakes), f"correct {where}")
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return a line for each mistake."""
+        return tuple(f"{self.where}: {each}" for each in self.mistakes)
+
 
 class EmptyInput(UnreadableInput):
     """An input without any document: nothing but comments and white space."""

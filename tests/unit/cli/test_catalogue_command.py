@@ -13,6 +13,20 @@ from joiner_local.packaged_data import catalogue_facts, kube_schemas
 from tests.unit.cli.command_runs import joiner, pod, pool, write
 
 
+def test_each_mistake_of_a_catalogue_has_its_own_line(tmp_path: Path) -> None:
+    path = tmp_path / "types.json"
+    path.write_text(json.dumps({f"m{number}.large": {"network": {"interfaces": 1}} for number in range(7)}))
+
+    answer = joiner("catalogue", "--catalogue", path)
+
+    assert answer.exit_code == 1
+    missing = "network.addressesEach is missing: give a whole number"
+    assert answer.err.splitlines() == [
+        *(f"joiner: {path}: m{number}.large.{missing}" for number in range(5)),
+        f"joiner: {path}: and 2 more mistakes",
+    ]
+
+
 def test_the_table_shows_what_a_node_can_allocate_and_what_it_costs() -> None:
     assert (
         joiner("catalogue", "m5.large", "g4dn.xlarge", "c7g.*medium").out
@@ -114,7 +128,7 @@ def test_an_unknown_type_is_an_error() -> None:
         ),
         (
             {"m5.large": {"network": {}}},
-            "m5.large.network.interfaces is missing: give a whole number; m5.large.network.addressesEach is",
+            "m5.large.network.addressesEach is missing: give a whole number",
         ),
         (
             {"m5.large": {"offerings": [{"zone": "a", "capacityType": "sport", "pricePerHour": 1}]}},

@@ -8,5 +8,4 @@ from joiner.catalogue.published_prices import PublishedPrices
 
 def read_price_file(client: Any, bucket: str, key: str) -> PublishedPrices:
     """Return the table; `client` is one of S3."""
-    content = json.loads(client.get_object(Bucket=bucket, Key=key)["Body"].read())
-    return PublishedPrices(content["published"], {name: float(price) for name, price in content["prices"].items()})
+    return PublishedPrices.from_json(json.loads(client.get_object(Bucket=bucket, Key=key)["Body"].read()))

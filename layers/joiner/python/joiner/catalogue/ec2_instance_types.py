@@ -7,7 +7,7 @@ An unknown fact has no label. ``network_facts.json`` has the facts that Describe
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -15,8 +15,9 @@ from typing import Any, Final
 from joiner import names
 from joiner.catalogue.allocatable import CapacityEstimate, compute_default_capacity, subtract_reserves
 from joiner.catalogue.instance_features import InstanceFeatures
-from joiner.catalogue.instance_types import InstanceType, Interfaces, Offering
+from joiner.catalogue.instance_types import INSTANCE_MEMORY, InstanceType, Interfaces, Offering
 from joiner.cluster import Resources
+from joiner.cluster.resources import MEMORY, PODS
 from joiner.pools import KubeletConfiguration
 
 Description = Mapping[str, Any]
@@ -77,7 +78,7 @@ def instance_type_from_ec2(
     interfaces = _interfaces(info)
     has = compute_default_capacity(
         vcpus=info["VCpuInfo"]["DefaultVCpus"],
-        memory_mib=memory - (ARM_FIRMWARE_MIB if arch == "arm64" else 0),
+        memory_mib=_usable_memory(memory, arch),
         interfaces=interfaces,
         estimate=estimate,
     ) + _devices(info, known)
@@ -99,6 +100,10 @@ def instance_type_from_ec2(
         observed_memory=observed_memory or {},
         dedicated_surcharge=dedicated_surcharge,
     )
+
+
+def _usable_memory(described_mib: int, arch: str) -> int:
+    return described_mib - (ARM_FIRMWARE_MIB if arch == "arm64" else 0)
 
 
 def _interfaces(info: Description) -> Interfaces:
@@ -195,3 +200,45 @@ def _accelerator(info: Description) -> dict[str, Any]:
 def _word(text: str) -> str:
     """Return the text as a label value: lower case, without spaces."""
     return text.lower().replace(" ", "-")
+
+
+def with_estimate(known: InstanceType, estimate: CapacityEstimate) -> InstanceType:
+    """Return the type with the memory and pods of another estimate, where it has those of the default one.
+
+    Other amounts stay, because they were measured or edited, and so do those of a type without the label of its
+    memory or without interfaces.
+    """
+    default, wanted = _estimated(known, CapacityEstimate()), _estimated(known, estimate)
+    changed = {name: wanted[name] for name in wanted if known.capacity.get(name) == default[name] != wanted[name]}
+    if not changed:
+        return known
+    left = {name: known.allocatable.get(name, 0) + amount - default[name] for name, amount in changed.items()}
+    return replace(
+        known,
+        capacity=Resources({**known.capacity, **changed}),
+        allocatable=Resources({**known.allocatable, **{name: max(amount, 0) for name, amount in left.items()}}),
+    )
+
+
+def has_estimate(known: InstanceType, estimate: CapacityEstimate) -> bool:
+    """Return whether memory and pods of the type are those of the estimate; True for the default one if that cannot be
+    computed."""
+    wanted = _estimated(known, estimate)
+    if not wanted:
+        return estimate == CapacityEstimate()
+    return all(known.capacity.get(name) == amount for name, amount in wanted.items())
+
+
+def _estimated(known: InstanceType, estimate: CapacityEstimate) -> dict[str, int]:
+    """Return the memory (bytes) and pods of a type by an estimate; empty if it lacks the label of its memory, or its
+    interfaces."""
+    described = known.labels.get(INSTANCE_MEMORY, "")
+    if known.interfaces is None or not described.isdecimal():
+        return {}
+    has = compute_default_capacity(
+        vcpus=known.vcpus,
+        memory_mib=_usable_memory(int(described), known.arch),
+        interfaces=known.interfaces,
+        estimate=estimate,
+    )
+    return {name: has[name] for name in (MEMORY, PODS)}

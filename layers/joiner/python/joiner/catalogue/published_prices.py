@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,11 @@ class PublishedPrices:
 
     published: str
     prices: Mapping[str, float]
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "PublishedPrices":
+        """Read the price file of the settings, which their reader has checked."""
+        return cls(content["published"], {name: float(price) for name, price in content["prices"].items()})
 
     def age_days(self, today: date) -> int:
         """Return the days since the publication.

@@ -109,6 +109,7 @@ def find_declared_volume_problems(
         for problem in (
             *_device_problems(device, (root,), f"{field}[{index}]"),
             *(_range_problems(device, VolumeAnswers(), f"{field}[{index}].ebs") if device.volume_type else ()),
+            *_declared_snapshot_problems(device, ceilings, f"{field}[{index}].ebs"),
             *_key_problems(device, ceilings, f"{field}[{index}].ebs"),
         )
     ]
@@ -222,14 +223,7 @@ def _snapshot_problems(
     owner = str(found.get("OwnerId", ""))
     allowed = ceilings.allows_owner(ceilings.snapshot_owners, owner=owner, alias=str(found.get("OwnerAlias", "")))
     if not allowed and not ceilings.snapshots.allows(device.snapshot_id, tags):
-        of = ", ".join(
-            filter(None, (f"owners {' and '.join(ceilings.snapshot_owners) or 'none'}", str(ceilings.snapshots)))
-        )
-        remedy = f"tag the snapshot, or add it to snapshots of {SETTING} and deploy"
-        message = (
-            f"{where}.snapshotID: nodes may not have {device.snapshot_id} of {owner}; the settings allow {of}: {remedy}"
-        )
-        yield NodeClassProblem(CONDITION, "SnapshotNotAllowed", message)
+        yield _refuse_snapshot(f"{device.snapshot_id} of {owner}", ceilings, where)
     size = int(found.get("VolumeSize", 0))
     if device.size_gib is not None and device.size_gib < size:
         yield _invalid(
@@ -241,6 +235,23 @@ def _snapshot_problems(
         yield _invalid(
             where, f".encrypted: false: the snapshot {device.snapshot_id} is encrypted, and stays so: {remedy}"
         )
+
+
+def _refuse_snapshot(snapshot: str, ceilings: NodeClassPolicy, where: str) -> NodeClassProblem:
+    of = ", ".join(
+        filter(None, (f"owners {' and '.join(ceilings.snapshot_owners) or 'none'}", str(ceilings.snapshots)))
+    )
+    remedy = f"tag the snapshot, or add it to snapshots of {SETTING} and deploy"
+    message = f"{where}.snapshotID: nodes may not have {snapshot}; the settings allow {of}: {remedy}"
+    return NodeClassProblem(CONDITION, "SnapshotNotAllowed", message)
+
+
+def _declared_snapshot_problems(
+    device: BlockDevice, ceilings: NodeClassPolicy | None, where: str
+) -> Iterator[NodeClassProblem]:
+    """Yield the problem of a snapshot that the settings refuse whatever owner and tags it has."""
+    if ceilings and device.snapshot_id and ceilings.decide_snapshot(device.snapshot_id) is False:
+        yield _refuse_snapshot(device.snapshot_id, ceilings, where)
 
 
 def _of_images(device: BlockDevice, answers: VolumeAnswers) -> list[Answer]:

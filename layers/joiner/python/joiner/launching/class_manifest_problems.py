@@ -11,6 +11,7 @@ from joiner.launching.image_families.image_family import FamilyOfImages, refuse
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES, default_devices
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.ipv6_nodes import find_ipv6_problems
+from joiner.launching.named_resources import find_refused_resources
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import choose_family, choose_image_family, find_alias
 from joiner.launching.node_interfaces import find_interface_problems
@@ -39,6 +40,7 @@ def find_manifest_problems(node_class: NodeClass, ceilings: NodeClassPolicy | No
         *owners,
         *find_family_problems(node_class),
         *find_assumed_family(node_class),
+        *(find_refused_resources(node_class, ceilings) if ceilings else []),
         *(_role_problems(node_class, ceilings) if ceilings else []),
         *(find_windows_role(node_class, ceilings) if ceilings else []),
         *find_user_data_problems(node_class),

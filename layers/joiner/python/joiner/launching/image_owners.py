@@ -38,9 +38,23 @@ def _allowed(owner: str, ceilings: NodeClassPolicy) -> bool:
     Only `self` and the account's own number are equivalent. The alias ``amazon`` also includes images of partners, so a
     number does not match it.
     """
+    if is_undecided(owner, ceilings):
+        return True
     if owner == "self":
         return not {"self", ceilings.account}.isdisjoint(ceilings.image_owners)
     return owner in ceilings.image_owners or ceilings.allows_owner(ceilings.image_owners, owner=owner)
+
+
+def is_undecided(owner: str, ceilings: NodeClassPolicy) -> bool:
+    """Return whether only the account shows if an owner is allowed: its number may be that of the account.
+
+    A cluster knows the number of its account.
+
+    >>> is_undecided("111122223333", NodeClassPolicy((), "", ("self",)))
+    True
+    """
+    named = ceilings.image_owners
+    return owner.isdecimal() and owner not in named and "self" in named and not ceilings.account
 
 
 def _not_allowed(where: str, owner: str, ceilings: NodeClassPolicy) -> NodeClassProblem:

@@ -39,6 +39,22 @@ class AllowedResources:
             return True
         return any(key in tags and (ANY_VALUE in values or tags[key] in values) for key, values in self.tags.items())
 
+    def decide(self, identifier: str, tags: Mapping[str, str]) -> bool | None:
+        """Return whether resources are allowed of which only the id, or only these tags are known; None if that depends
+        on the rest of them. The value ``*`` of a tag is unknown.
+
+        >>> both = AllowedResources(("subnet-1",), {"team": ("web",)})
+        >>> both.decide("subnet-1", {}), both.decide("subnet-2", {}), both.decide("", {"team": "web"})
+        (True, None, True)
+        >>> AllowedResources(("subnet-1",)).decide("subnet-2", {})
+        False
+        """
+        if (identifier and identifier in self.ids) or self.allows("", tags):
+            return True
+        unknown_tags = any(tags.get(key, ANY_VALUE) == ANY_VALUE for key in self.tags)
+        unknown_id = not identifier and bool(self.ids)
+        return None if self.of_cluster or unknown_tags or unknown_id else False
+
     def with_own(self, identifiers: Iterable[str]) -> "AllowedResources":
         """Return these limits with the cluster's own resources added, if they are allowed."""
         return replace(self, ids=(*self.ids, *(each for each in identifiers if each))) if self.of_cluster else self
@@ -136,6 +152,12 @@ class NodeClassPolicy:
         """
         numbers = {self.account if each == "self" else each for each in allowed} - {""}
         return owner in numbers or bool(alias and alias in numbers)
+
+    def decide_snapshot(self, snapshot: str) -> bool | None:
+        """Return whether a snapshot is allowed of which only the id is known; None if that depends on its owner or
+        tags."""
+        allowed = self.snapshots.decide(snapshot, {})
+        return None if allowed is False and self.snapshot_owners else allowed
 
     def allows_key(self, wanted: str) -> bool:
         """Return whether a KMS key (id or ARN) is the one that AWS manages, or allowed by the settings.

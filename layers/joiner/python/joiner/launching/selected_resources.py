@@ -6,12 +6,13 @@ from typing import Any, Final
 from joiner.launching.node_class_answers import Answer, NodeClassAnswers
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import build_queries
-from joiner.launching.placement_group_matching import (
-    SELECTOR,
-)
+from joiner.launching.placement_group_matching import SELECTOR
 from joiner.pools import NodeClass, NodeClassProblem, SecurityGroup, Subnet
 from joiner.pools.node_class import field_path
 from joiner.pools.resolved_node_class import PLACEMENT_GROUP_READY
+
+RESERVATIONS: Final = "spec.capacityReservationSelectorTerms"
+"""The field of an EC2NodeClass; no other kind has it."""
 
 USUAL_GROUPS: Final = 5
 """Security groups of a network interface that every account may have."""
@@ -69,7 +70,7 @@ def find_subnet_problems(
     field = field_path(node_class, "subnetSelector")
     if found.subnets:
         beyond = _beyond(found.subnets, "SubnetId", ceilings.subnets)
-        message = _not_allowed(field, "subnet", "subnets", beyond, ceilings.subnets)
+        message = explain_not_allowed(field, "subnet", "subnets", beyond, ceilings.subnets)
         return [NodeClassProblem("SubnetsReady", "SubnetNotAllowed", message)] if beyond else []
     wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).subnets)
     remedy = "tag the subnets that nodes may use, or change the selector"
@@ -83,7 +84,7 @@ def find_group_problems(
     field, allowed = field_path(node_class, "securityGroupSelector"), ceilings.security_groups
     if found.security_groups:
         beyond = _beyond(found.security_groups, "GroupId", allowed)
-        message = _not_allowed(field, "security group", "securityGroups", beyond, allowed)
+        message = explain_not_allowed(field, "security group", "securityGroups", beyond, allowed)
         refused = [NodeClassProblem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
         return [*refused, *_count_problems(field, sorted(each["GroupId"] for each in found.security_groups))]
     wanted = "; or ".join(
@@ -101,14 +102,14 @@ def find_problems_beyond_settings(found: NodeClassAnswers, ceilings: NodeClassPo
     """Return the problems of capacity reservations and placement groups that the settings do not allow."""
     problems = []
     if ceilings.reservations is not None:
-        field, setting, allowed = "spec.capacityReservationSelectorTerms", "capacityReservations", ceilings.reservations
+        allowed = ceilings.reservations
         if beyond := _beyond(found.reservations, "CapacityReservationId", allowed):
-            message = _not_allowed(field, "capacity reservation", setting, beyond, allowed)
+            message = explain_not_allowed(RESERVATIONS, "capacity reservation", "capacityReservations", beyond, allowed)
             problems.append(NodeClassProblem("ValidationSucceeded", "CapacityReservationNotAllowed", message))
     if ceilings.placement_groups is not None:
         allowed = ceilings.placement_groups
         if beyond := _beyond(found.placement_groups, "GroupName", allowed):
-            message = _not_allowed(SELECTOR, "placement group", "placementGroups", beyond, allowed)
+            message = explain_not_allowed(SELECTOR, "placement group", "placementGroups", beyond, allowed)
             problems.append(NodeClassProblem(PLACEMENT_GROUP_READY, "PlacementGroupNotAllowed", message))
     return problems
 
@@ -141,6 +142,7 @@ def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) ->
     return sorted(identifier for identifier in tags if not allowed.allows(identifier, tags[identifier]))
 
 
-def _not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], allowed: AllowedResources) -> str:
+def explain_not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], allowed: AllowedResources) -> str:
+    """Return the problem of resources beyond the setting below ``nodeClasses``, with the remedy."""
     remedy = f"tag it so, select others, or add it to nodeClasses.{setting} in clusters/NAME.yaml and deploy"
     return f"{field}: the settings do not allow the {kind} {', '.join(beyond)}; they allow {allowed}: {remedy}"
