@@ -22,6 +22,7 @@ that their later events do not ring the doorbell. Without the record they ring a
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -54,6 +55,7 @@ from joiner.lifecycle.other_autoscalers import OtherAutoscaler, refusal_reason
 from joiner.lifecycle.planning_back_off import (
     REPLICAS,
     PendingPodClass,
+    PlanningBackOff,
     describe_claims_to_launch,
     describe_missing_replicas,
     describe_pending_classes,
@@ -132,7 +134,10 @@ class PendingPodSearch:
         look = self._looks.look(lease, so_far)
         if look.growing and not look.batch.pending:  # there is nothing to record
             return self._incomplete(look)
-        others = self._guards.detect(now)
+        with ThreadPoolExecutor() as together:
+            detected = together.submit(self._guards.detect, now)
+            recorded = None if look.growing else self._recorded(now)
+        others = detected.result()
         if refused := refusal_reason(others):
             self._report(others, task, now)
             return {"rings": lease.rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
@@ -140,7 +145,7 @@ class PendingPodSearch:
         if look.growing:
             return self._incomplete(look)
         await_stored(look.lease)
-        read = self._read(now)
+        read = self._read(now, recorded)
         look = self._looks.gather(compared := self._looks.compare(look, read.world.pods), renew)
         if look.growing:
             return self._incomplete(look)
@@ -155,9 +160,9 @@ class PendingPodSearch:
         self._looks.record_listed(pending, look.so_far)
         return {"rings": look.lease.rings, "refused": "", "complete": True, "gathering": following, **found}
 
-    def _read(self, now: datetime) -> "_Reading":
-        """Read what the ledger records, and then the lists of the cluster."""
-        recorded = self._recorded(now)
+    def _read(self, now: datetime, recorded: "_Recorded | None" = None) -> "_Reading":
+        """Read what the ledger records, if it was not read before, and then the lists of the cluster."""
+        recorded = recorded or self._recorded(now)
         known = recorded.launching | set(recorded.assignments)
         lists = read_as_claims_of_users(
             apply_buffer_schedules(self._view.lists(expected_claims=known), now), recorded=known
@@ -166,12 +171,26 @@ class PendingPodSearch:
         return _Reading(recorded, lists, Snapshot.from_lists({**lists, "capacitybuffers": ()}))
 
     def _recorded(self, now: datetime) -> "_Recorded":
-        launches = self._ledger.unrecorded_launches()
-        assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
+        at = int(now.timestamp())
+        with ThreadPoolExecutor() as together:  # reads of the lease's holder: only waves change meanwhile
+            launches = together.submit(self._ledger.unrecorded_launches)
+            assignments = together.submit(self._ledger.assignments)
+            watched = together.submit(self._watched, now)
+            marks = together.submit(self._ledger.unavailable, at)
+            answers = together.submit(self._answers.all)
+        return _Recorded(
+            launches.result(),
+            {claim: assignment.classes for claim, assignment in assignments.result().items()},
+            watched.result(),
+            [mark.offering.id for mark in marks.result()],
+            answers.result(),
+        )
+
+    def _watched(self, now: datetime) -> set[str]:
+        """Return the claims that an execution awaits."""
         seen_since = int((now - WATCHED_FOR).timestamp())
         awaited = self._ledger.awaited_claims(wave for wave in self._ledger.waves() if wave.seen_at >= seen_since)
-        watched = {claim for claims in awaited.values() for claim in claims}
-        return _Recorded(launches, assignments, watched)
+        return {claim for claims in awaited.values() for claim in claims}
 
     def _search(self, task: Task, now: datetime, read: "_Reading") -> dict[str, Any]:
         """Return the counts of what is to do; store the snapshot if there is anything."""
@@ -188,8 +207,8 @@ class PendingPodSearch:
         pods = list_uncovered_pods(world.pods, kept.values(), leaving=find_retiring_nodes(world.nodes, world.claims))
         pools = apply_schedules(world.pools, now)
         missing = count_missing_replicas(pools, world.claims, world.nodes, recorded.launching)
-        asked = _describe_pending(pods, missing, lists, world, self._short(now), launching=recorded.launching)
-        answers, at = self._answers.all(), int(now.timestamp())
+        asked = _describe_pending(pods, missing, lists, world, recorded.unavailable, launching=recorded.launching)
+        answers, at = recorded.back_offs, int(now.timestamp())
         classes = find_classes_to_plan(asked, answers, at)
         found = {
             "pods": len(pods),
@@ -222,9 +241,6 @@ class PendingPodSearch:
         found = {"complete": False, "gathering": following.to_json(), "pods": len(pending)}
         return {"rings": look.lease.rings, "refused": "", **NOTHING, **found}
 
-    def _short(self, now: datetime) -> list[str]:
-        return [mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))]
-
     def _pods_to_plan(self, pods: Sequence[Pod], classes: Collection[str]) -> int:
         """Return the number of pods to plan for; all others have an event with the reason, and nothing has changed
         since.
@@ -240,12 +256,14 @@ class PendingPodSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """What the ledger records: launches that are not on their claims, the pod classes of each claim, and the claims
-    that an execution awaits."""
+    """What the ledger records: launches that are not on their claims, the pod classes of each claim, the claims that an
+    execution awaits, the ids of unavailable offerings, and the back-offs of pods that no plan could place."""
 
     launches: Sequence[LaunchRecord]
     assignments: Mapping[str, Mapping[str, int]]
     watched: Collection[str]
+    unavailable: Sequence[str]
+    back_offs: Mapping[str, PlanningBackOff]
 
     @property
     def launching(self) -> set[str]:

@@ -7,6 +7,7 @@ state machine passes on a short summary.
 
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -20,7 +21,7 @@ from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.lifecycle.buffer_planning import BUFFER_KEYS
-from joiner.lifecycle.planning_back_off import back_off_after_plan, find_pools_short_of_nodes
+from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, find_pools_short_of_nodes
 from joiner.planning import Ceilings, Plan, PlanPolicies, PlanTolerances, Snapshot
 from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.planning.output.unplanned_classes import find_moving_classes, find_unplaceable_classes
@@ -64,17 +65,23 @@ class CapacityPlanning:
 
         Raises LeaseLost if another execution holds the lease now, and NoCatalogue before the first refresh.
         """
-        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        marks = self._ledger.unavailable(int(now.timestamp()))
+        at = int(now.timestamp())
+        with ThreadPoolExecutor() as together:  # reads of the lease's holder, which nobody else may change
+            snapshot_read = together.submit(documents.get_snapshot_to_plan, self._store, snapshot)
+            classes_read = together.submit(documents.get_node_classes, self._store, classes)
+            catalogue_read = together.submit(documents.get_catalogue, self._store)
+            marks_read = together.submit(self._ledger.unavailable, at)
+            before_read = together.submit(self._answers.all)
+            self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        (read, asked), marks, before = snapshot_read.result(), marks_read.result(), before_read.result()
         short = [mark.offering for mark in marks]
-        world = with_claim_pools(documents.get_snapshot(self._store, snapshot), task.lease_number)
-        resolved = documents.get_node_classes(self._store, classes)
-        world = replace(world, pools=apply_schedules(world.pools, now)).with_launch_templates(resolved)
+        world = with_claim_pools(read, task.lease_number)
+        world = replace(world, pools=apply_schedules(world.pools, now)).with_launch_templates(classes_read.result())
         made = self._planner.plan(
             world,
-            documents.get_catalogue(self._store),
+            catalogue_read.result(),
             frozenset((offering.capacity_type, offering.instance_type, offering.zone) for offering in short),
-            classes=resolved,
+            classes=classes_read.result(),
             ceilings=self._ceilings,
             tolerances=self._tolerances,
             policies=self._policies,
@@ -83,23 +90,22 @@ class CapacityPlanning:
             logger.warning(warning)
         made = add_remedies(made, {(mark.offering.capacity_type, mark.reason) for mark in marks})
         answer = {"plan": documents.put_plan(self._store, task, made), **summarize_plan(made)}
-        self._remember(made, world, snapshot, int(now.timestamp()))
-        return answer
-
-    def _remember(self, made: Plan, world: Snapshot, snapshot: str, at: int) -> None:
-        """Record classes that the next rounds skip until something changes or their back-off ends.
-
-        These are pods that stay pending, and pods that must leave their nodes and fit on other nodes. Each plan is
-        for all CapacityBuffers: nodes that are launched for them change their description.
-        """
-        before, asked = self._answers.all(), documents.get_pending_classes(self._store, snapshot)
-        short = find_pools_short_of_nodes(
-            asked, (pool.key for pool in world.pools), Counter(node.pool for node in made.nodes)
-        )
-        settled = find_unplaceable_classes(made, world) | find_moving_classes(made, world) | short | set(BUFFER_KEYS)
-        after = back_off_after_plan(asked, settled, before, at)
+        after = back_off_after_plan(asked, _settled(made, world, asked), before, at)
         if after != before:
             self._answers.put(after, at)
+        return answer
+
+
+def _settled(made: Plan, world: Snapshot, asked: Mapping[str, PendingPodClass]) -> set[str]:
+    """Return the classes that the next rounds skip until something changes or their back-off ends.
+
+    These are pods that stay pending, and pods that must leave their nodes and fit on other nodes. Each plan is for all
+    CapacityBuffers: nodes that are launched for them change their description.
+    """
+    short = find_pools_short_of_nodes(
+        asked, (pool.key for pool in world.pools), Counter(node.pool for node in made.nodes)
+    )
+    return find_unplaceable_classes(made, world) | find_moving_classes(made, world) | short | set(BUFFER_KEYS)
 
 
 @returns_at_warm_up

@@ -9,6 +9,7 @@ writes the same objects.
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -32,14 +33,14 @@ from joiner.adapters.kube_claims import delete_claim, list_claims, write_conditi
 from joiner.adapters.kube_classes import write_finalizer_changes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import LaunchRecord
+from joiner.adapters.ledger_items import Assignment, LaunchRecord
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.status_writing import write_declared_statuses
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
-from joiner.catalogue import close_unsatisfiable_pools
+from joiner.catalogue import Catalogue, close_unsatisfiable_pools
 from joiner.catalogue.class_compatibility import close_excluded_pools
 from joiner.launching import Launch
 from joiner.launching.launch_grouping import RefusedClaim, group_launches
@@ -94,25 +95,23 @@ class ClaimRecording:
         many launches or because no time is left. `events` is the key of the events to write. Raises LeaseLost if
         another execution holds the lease now.
         """
-        self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        kept = KeptSnapshot.read(self._store, keys["snapshot"])
-        classes = documents.get_node_classes(self._store, keys["classes"])
+        read = self._read(task, keys, lease_until)
+        kept, classes, plan = read.kept, read.classes, read.plan
         world = with_claim_pools(kept.world, task.lease_number).with_launch_templates(classes)
-        plan = documents.get_plan(self._store, keys["plan"])
         planned = list_intents(plan, world, classes, task)
-        selection = self._select(planned, task)
+        selection = self._select(planned, task, read.catalogue)
         self._hold_classes(kept, selection.wanted, now)
         names = {intent.claim.name for intent in selection.wanted}
-        opened = documents.launches_of(self._forget_the_unlaunched(task, names)[:GROUPS_AT_ONCE])
+        opened = documents.launches_of(self._forget_the_unlaunched(read.standing, task, names)[:GROUPS_AT_ONCE])
         buffers = self._keep_buffers(kept, plan, selection.wanted, now)
         writer = ClaimWriter(self._kube, self._ledger, task, self._time_left)
         written = writer.write(selection.wanted)
         writer.assign_in_flight(plan, kept.assigned, on_their_way=kept.world.assignments)
         complete = len(written) == len(selection.wanted)
-        launches = selection.launches if complete else self._launches(written, task)[0]
+        launches = selection.launches if complete else _group(written, task, read.catalogue)[0]
         key = documents.put_launches(self._store, task, [*opened, *launches])
         self._back_off(selection.refused, keys["snapshot"], now)
-        problems = self._problems(world, plan)
+        problems = _find_problems(world, plan, read.catalogue)
         unlaunched = self._unlaunched_claims(world, plan, problems, [*selection.refused, *writer.refused], now)
         self._write_statuses(kept, problems, classes, now)
         write_buffer_statuses(self._kube, buffers, now)
@@ -143,9 +142,9 @@ class ClaimRecording:
             self._answers.put_buffer_claims(list_buffered_claims(kept, plan, wanted), int(now.timestamp()))
         return buffers
 
-    def _select(self, planned: Sequence[ClaimIntent], task: Task) -> "_Selection":
+    def _select(self, planned: Sequence[ClaimIntent], task: Task, catalogue: Catalogue) -> "_Selection":
         """Return what this pass writes of a plan."""
-        launches, refused = self._launches(planned, task)
+        launches, refused = _group(planned, task, catalogue)
         postponed = {claim for launch in launches[GROUPS_AT_ONCE:] for claim in launch.claims}
         return _Selection(
             launches[:GROUPS_AT_ONCE],
@@ -158,15 +157,6 @@ class ClaimRecording:
         """Let the pods of claims for which no EC2 request is possible wait longer each time."""
         if classes := keys_of_unlaunched_nodes((intent.node.pool, intent.node.classes) for intent, _ in refused):
             self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
-
-    def _problems(self, world: Snapshot, plan: Plan) -> tuple[InvalidManifest, ...]:
-        """Return the problems of all objects; a pool has an error if nothing in the catalogue meets its requirements,
-        or if its class excludes all that does."""
-        problems = tuple(dict.fromkeys((*world.problems, *plan.problems)))
-        if not plan.problems:
-            return problems
-        problems = close_excluded_pools(problems)
-        return close_unsatisfiable_pools(problems, world.pools, documents.get_catalogue(self._store))
 
     def _unlaunched_claims(
         self,
@@ -203,29 +193,30 @@ class ClaimRecording:
         for reason in write_finalizer_changes(self._kube, find_finalizer_changes(_class_manifests(kept), claims)):
             logger.warning("the finalizer of a class could not be written", reason=reason)
 
-    def _launches(self, planned: Sequence[ClaimIntent], task: Task) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:
-        """Return the launches for the claims of a plan, and by claim name why EC2 cannot be asked for it."""
-        if not planned:
-            return (), {}
-        launches, refusals = group_launches(
-            [intent.wanted for intent in planned],
-            documents.get_catalogue(self._store),
-            task.cluster,
-            execution=task.execution.name,
-            attempt=task.round,
-        )
-        return launches, {refusal.claim: refusal for refusal in refusals}
+    def _read(self, task: Task, keys: Mapping[str, str], lease_until: int) -> "_Inputs":
+        """Read everything at the same time, while the lease is renewed; raises LeaseLost. Only the lease's holder
+        changes what is read."""
+        with ThreadPoolExecutor() as together:
+            kept = together.submit(KeptSnapshot.read, self._store, keys["snapshot"])
+            classes = together.submit(documents.get_node_classes, self._store, keys["classes"])
+            plan = together.submit(documents.get_plan, self._store, keys["plan"])
+            catalogue = together.submit(documents.get_catalogue, self._store)
+            standing = together.submit(self._read_standing)
+            self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
+        return _Inputs(kept.result(), classes.result(), plan.result(), catalogue.result(), standing.result())
 
-    def _forget_the_unlaunched(self, task: Task, planned: set[str]) -> list[LaunchRecord]:
+    def _read_standing(self) -> "_Standing":
+        assigned = self._ledger.assignments()  # before the claims: an assignment that has no claim now never gets one
+        return _Standing(assigned, self._ledger.unrecorded_launches(), list_claims(self._kube).claims)
+
+    def _forget_the_unlaunched(self, standing: "_Standing", task: Task, planned: set[str]) -> list[LaunchRecord]:
         """Delete every claim that was not sent and never will be. Return the launches that are still open.
 
         Only the lease's holder launches, and the holder is about to plan again. Open launches are sent again, or their
         instances are found by tag.
         """
-        assigned = self._ledger.assignments()  # before the claims: an assignment that has no claim now never gets one
-        records = self._ledger.unrecorded_launches()
+        assigned, records, claims = standing.assigned, standing.launches, standing.claims
         launching = {claim for record in records for claim in record.claims}
-        claims = list_claims(self._kube).claims
         state = assess_progress(claims, launching=launching, watched=(), lease=task.lease_number + 1)
         stale = [claim for claim in state.stale if claim.name not in planned and claim.name in assigned]
         call_all(stale, lambda claim: delete_claim(self._kube, claim), KubeError)
@@ -276,6 +267,51 @@ class _Selection:
     wanted: Sequence[ClaimIntent]
     refused: Sequence[tuple[ClaimIntent, RefusedClaim]]
     postponed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What was there before this pass: assignments, launches that are not on their claims, and claims."""
+
+    assigned: Mapping[str, Assignment]
+    launches: Sequence[LaunchRecord]
+    claims: Sequence[NodeClaim]
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What one pass is made from: the documents of its round, the catalogue, and what was there before."""
+
+    kept: KeptSnapshot
+    classes: Mapping[str, ResolvedNodeClass]
+    plan: Plan
+    catalogue: Catalogue
+    standing: _Standing
+
+
+def _group(
+    planned: Sequence[ClaimIntent], task: Task, catalogue: Catalogue
+) -> tuple[Sequence[Launch], dict[str, RefusedClaim]]:
+    """Return the launches for the claims of a plan, and by claim name why EC2 cannot be asked for it."""
+    if not planned:
+        return (), {}
+    launches, refusals = group_launches(
+        [intent.wanted for intent in planned],
+        catalogue,
+        task.cluster,
+        execution=task.execution.name,
+        attempt=task.round,
+    )
+    return launches, {refusal.claim: refusal for refusal in refusals}
+
+
+def _find_problems(world: Snapshot, plan: Plan, catalogue: Catalogue) -> tuple[InvalidManifest, ...]:
+    """Return the problems of all objects; a pool has an error if nothing in the catalogue meets its requirements, or if
+    its class excludes all that does."""
+    problems = tuple(dict.fromkeys((*world.problems, *plan.problems)))
+    if not plan.problems:
+        return problems
+    return close_unsatisfiable_pools(close_excluded_pools(problems), world.pools, catalogue)
 
 
 def _count_postponed_claims(world: Snapshot, written: Sequence[ClaimIntent]) -> int:

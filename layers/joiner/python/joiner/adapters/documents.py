@@ -97,9 +97,22 @@ class _PendingClasses(TypedDict, total=False):
     pendingClasses: dict[str, tuple[int, str, str]]
 
 
+class _PlannedParts(_KeptParts, _PendingClasses, total=False):
+    """A stored snapshot with the pending pods of each class."""
+
+
 def get_snapshot(store: Store, key: str) -> "Snapshot":
     """Return a stored snapshot as values."""
-    stored = store.get_as(key, _KeptParts)
+    return _snapshot(store.get_as(key, _KeptParts))
+
+
+def get_snapshot_to_plan(store: Store, key: str) -> tuple["Snapshot", dict[str, PendingPodClass]]:
+    """Return a stored snapshot as values, and its pending pods by class; both are read at once."""
+    stored = store.get_as(key, _PlannedParts)
+    return _snapshot(stored), _pending_classes(stored)
+
+
+def _snapshot(stored: _KeptParts) -> "Snapshot":
     lists = {
         plural: Packed.of_array(raw) if plural == PODS else msgspec.json.decode(raw)
         for plural, raw in stored.pop("lists").items()
@@ -117,8 +130,11 @@ def _parse(stored: "_KeptParts", lists: Mapping[str, Any]) -> "Snapshot":
 
 def get_pending_classes(store: Store, key: str) -> dict[str, PendingPodClass]:
     """Return the pending pods of a stored snapshot, by class."""
-    stored = store.get_as(key, _PendingClasses).get("pendingClasses", {})
-    return {name: PendingPodClass(*found) for name, found in stored.items()}
+    return _pending_classes(store.get_as(key, _PendingClasses))
+
+
+def _pending_classes(stored: _PendingClasses) -> dict[str, PendingPodClass]:
+    return {name: PendingPodClass(*found) for name, found in stored.get("pendingClasses", {}).items()}
 
 
 class _Name(TypedDict, total=False):
