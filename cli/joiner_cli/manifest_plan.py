@@ -65,8 +65,9 @@ class ManifestPlan:
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
-        """Return the mistakes that make a manifest invalid."""
-        return self.manifests.errors
+        """Return the mistakes for which objects are left out: invalid manifests, and NodeOverlays that contradict
+        others."""
+        return tuple(one for one in self.plan.problems if one.severity == "error")
 
     @property
     def exit_code(self) -> int:
@@ -77,8 +78,8 @@ class ManifestPlan:
     @property
     def unused_overlays(self) -> frozenset[str]:
         """The valid NodeOverlays that the plan does not use, because they contradict others."""
-        contradicted = {one.object for one in self.plan.problems if one.severity == "error"}
-        invalid = {one.object for one in self.errors}
+        contradicted = {one.object for one in self.errors}
+        invalid = {one.object for one in self.manifests.errors}
         return frozenset(each for each in contradicted - invalid if each.startswith("NodeOverlay/"))
 
     @property

@@ -179,6 +179,21 @@ def test_a_pod_is_told_that_the_pool_it_selects_is_invalid(
     assert all("invalid" not in reasons[key]["reason"] for key in reasons if key != "default/a")
 
 
+def test_an_overlay_that_changes_nothing_is_a_warning(tmp_path: Path, catalogue: Path) -> None:
+    idle = {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": "NodeOverlay",
+        "metadata": {"name": "idle"},
+        "spec": {"requirements": [], "priceAdjustment": "+0%"},
+    }
+
+    found = joiner("plan", "-f", write(tmp_path, node_class(), pool(), pod("p"), idle), "--catalogue", catalogue)
+
+    assert found.exit_code == 0
+    assert "warning: " in found.err
+    assert "NodeOverlay/idle: it changes no offering that meets it, because they have what it sets already" in found.err
+
+
 def test_an_overlay_that_loses_against_another_is_not_counted_as_applied(tmp_path: Path, catalogue: Path) -> None:
     overlays = [
         {
@@ -195,4 +210,5 @@ def test_an_overlay_that_loses_against_another_is_not_counted_as_applied(tmp_pat
 
     assert "NodeOverlay/a: it is not applied, and NodeOverlay/b is, the last of the two by name: both have" in found.err
     assert "2 NodeOverlays (1 not applied)" in found.err
+    assert (found.exit_code, "the plan is without 1 invalid object" in found.err) == (1, True)
     assert {node["pricePerHour"] > 3 for node in found.json["nodes"]} == {True}

@@ -13,7 +13,7 @@ from joiner.cluster import Taint
 from joiner.launching.class_manifest_problems import find_family_problems
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
-from joiner.pools import ImageTerm, KubeletConfiguration
+from joiner.pools import ImageTerm, KubeletConfiguration, NodeClass
 from joiner.pools.node_class import ImageFamily
 from joiner_local.node_agent.boot_settings import BootSettings
 from joiner_local.node_agent.bottlerocket_settings import read_bottlerocket_settings
@@ -183,6 +183,28 @@ def test_no_value_of_a_manifest_reaches_the_shell_of_a_node(family: ImageFamily,
 def test_no_kubelet_setting_reaches_the_bootstrap_script_unchecked(kubelet: dict[str, Any]) -> None:
     with pytest.raises(UserDataRefused):
         IMAGE_FAMILIES["AL2"].write_user_data(NodeSettings(CLUSTER, kubelet=kubelet))
+
+
+def test_each_family_gets_several_dns_servers_or_reports_that_it_takes_one() -> None:
+    dns = ["10.0.0.53", "10.0.0.54"]
+    for family, reader in READERS.items():
+        node_class = NodeClass("default", ami_family=family, kubelet=KubeletConfiguration({"clusterDNS": dns}))
+        user_data = IMAGE_FAMILIES[family].write_user_data(NodeSettings(CLUSTER, kubelet={"clusterDNS": dns}))
+        reported = [
+            one.message for one in IMAGE_FAMILIES[family].find_problems(node_class) if "clusterDNS" in one.message
+        ]
+
+        has_all = reader(user_data.encode()).kubelet["clusterDNS"] == dns
+        assert (has_all, len(reported)) in ((True, 0), (False, 1)), family
+
+
+def test_bottlerocket_takes_percentages_as_numbers_or_texts() -> None:
+    own = '[settings.kubernetes]\nimage-gc-high-threshold-percent = 85\nimage-gc-low-threshold-percent = "80"\n'
+
+    text = IMAGE_FAMILIES["Bottlerocket"].write_user_data(NodeSettings(CLUSTER, own=own))
+
+    kubelet = READERS["Bottlerocket"](text.encode()).kubelet
+    assert (kubelet["imageGCHighThresholdPercent"], kubelet["imageGCLowThresholdPercent"]) == ("85", "80")
 
 
 def test_bottlerocket_settings_of_the_user_stay_unless_they_are_the_nodes() -> None:

@@ -22,6 +22,25 @@ CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
 BASE64_CONFIG = f"{NODE_CONFIG}\nContent-Transfer-Encoding: base64"
 MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n{}\n--B--'
 
+WRONG_SETTINGS: Mapping[str, str] = {
+    'max-pods = "110"': "max-pods must be a whole number: write it without quotes",
+    "max-pods = -1": "max-pods must be at least 0",
+    "registry-qps = true": "registry-qps must be a whole number",
+    'cpu-cfs-quota-enforced = "true"': "cpu-cfs-quota-enforced must be true or false, without quotes",
+    "allowed-unsafe-sysctls = [1]": "allowed-unsafe-sysctls must be a list of texts",
+    "container-log-max-size = 10": "container-log-max-size must be a text: put its value in quotes",
+    "static-pods = []": "static-pods must be a table",
+    'image-gc-high-threshold-percent = "850"': "image-gc-high-threshold-percent must be a share from 0 to 100",
+    'cluster-dns-ip = "kube-dns"': "cluster-dns-ip has kube-dns, which is no IP address",
+    "cluster-dns-ip = []": "cluster-dns-ip must be an IP address, or a list of them",
+}
+WRONG_CONFIGS: Mapping[str, str] = {
+    'maxPods: "110"': "spec.kubelet.config.maxPods of its NodeConfig must be a whole number, without quotes",
+    'cpuCFSQuota: "true"': "spec.kubelet.config.cpuCFSQuota of its NodeConfig must be true or false, without quotes",
+    "clusterDNS: 10.100.0.10": "spec.kubelet.config.clusterDNS of its NodeConfig must be a list of texts",
+    "clusterDNS: [kube-dns]": "spec.kubelet.config.clusterDNS of its NodeConfig has kube-dns, which is no IP address",
+}
+
 
 @pytest.mark.parametrize(
     ("family", "user_data", "message"),
@@ -98,6 +117,14 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
             "kube-reserved.pid must be",
         ),
         ("Bottlerocket", "[other]", "InvalidUserData", "and not other"),
+        *(
+            ("Bottlerocket", f"[settings.kubernetes]\n{setting}", "InvalidUserData", f"settings.kubernetes.{problem}")
+            for setting, problem in WRONG_SETTINGS.items()
+        ),
+        *(
+            ("AL2023", f"{CONFIG}spec: {{kubelet: {{config: {{{setting}}}}}}}", "InvalidUserData", problem)
+            for setting, problem in WRONG_CONFIGS.items()
+        ),
         ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 5", "NotPlanned", "set kubelet.maxPods in the class"),
         ("Bottlerocket", "[settings.kubernetes]\nnode-taints = {}", "WithoutEffect", "set the taints of the pool"),
         ("Windows2022", "<powershell>\nA\n</powershell>\n<persist>true</persist>", "InvalidUserData", "without '<"),

@@ -146,3 +146,20 @@ def test_an_expression_for_the_number_of_pods_is_refused_with_the_reason() -> No
 
     assert problem.field == "spec.kubelet.maxPods"
     assert "expressions by instance type are not supported" in problem.message
+
+
+def test_each_address_of_a_dns_server_must_be_an_ip_address() -> None:
+    spec = next(each for each in EVERYTHING if each["kind"] == "EC2NodeClass")["spec"]
+    kubelet = {"clusterDNS": ["10.100.0.10", "kube-dns", "fd00::a", "10.100.0"]}
+    provisioner = {"kind": "Provisioner", "metadata": {"name": "x"}, "spec": {"kubeletConfiguration": kubelet}}
+
+    found = read_manifests(
+        [{"kind": "EC2NodeClass", "metadata": {"name": "x"}, "spec": {**spec, "kubelet": kubelet}}, provisioner]
+    )
+
+    remedy = "give the IP address of the cluster's DNS service, such as 10.100.0.10"
+    assert [one.message for one in found.problems if "clusterDNS" in one.field and one.severity == "error"] == [
+        f"{path}.clusterDNS[{index}] is {value}: {remedy}"
+        for path in ("spec.kubelet", "spec.kubeletConfiguration")
+        for index, value in ((1, "kube-dns"), (3, "10.100.0"))
+    ]

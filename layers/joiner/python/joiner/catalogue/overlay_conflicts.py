@@ -63,7 +63,9 @@ def find_unmet_overlays(
     types = [(name, catalogue.types[name].labels) for name in sorted(catalogue.types)]
     found = []
     for overlay in overlays.ordered if listed else ():
-        asked = Requirements({key: one for key, one in overlay.requirements.items() if not _is_open(key, one)})
+        asked = Requirements(
+            {key: one for key, one in overlay.requirements.items() if not depends_on_account(key, one)}
+        )
         known = list(_distinct(listed, asked).values())
         kinds = list(_distinct(types, asked).values())
         if _find_match(asked, kinds, known):
@@ -75,7 +77,7 @@ def find_unmet_overlays(
     return tuple(found)
 
 
-def _is_open(key: str, values: ValueSet) -> bool:
+def depends_on_account(key: str, values: ValueSet) -> bool:
     """Return whether only the account shows which nodes meet it."""
     return key in OF_THE_ACCOUNT or (key == names.CAPACITY_TYPE and names.RESERVED in values)
 

@@ -3,6 +3,7 @@
 They are kept in the kubelet's format for user data. Properties give the values that the planner needs.
 """
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,19 @@ FIELDS = (
     "podsPerCore",
     "systemReserved",
 )
+
+
+def is_dns_address(text: str) -> bool:
+    """Return whether the kubelet takes a text as the address of a DNS server: an IP address without a zone.
+
+    >>> [is_dns_address(each) for each in ("10.100.0.10", "fd00::a", "10.100.0", "fe80::1%eth0", " 10.0.0.1")]
+    [True, True, False, False, False]
+    """
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
 
 
 @dataclass(frozen=True, slots=True)

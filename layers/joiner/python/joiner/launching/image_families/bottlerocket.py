@@ -9,6 +9,7 @@ from typing import Any
 
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
 from joiner.catalogue.family_capacity import FAMILY_CAPACITIES
+from joiner.launching.image_families.bottlerocket_types import PERCENTAGES, find_wrong_type
 from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
 from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
@@ -144,6 +145,9 @@ def read_own_settings(text: str) -> dict[str, Any]:
             if not isinstance(value, str):
                 message = f"{'.'.join(path)}.{key} must be a text: put its value in quotes"
                 raise UserDataRefused("InvalidUserData", message)
+    for name, value in parsed.get("settings", {}).get("kubernetes", {}).items():
+        if wrong := find_wrong_type(name, value):
+            raise UserDataRefused("InvalidUserData", f"settings.kubernetes.{name} {wrong}")
     if other := parsed.keys() - {"settings"}:
         raise UserDataRefused("InvalidUserData", f"Bottlerocket reads only the table settings, and not {min(other)}")
     return parsed
@@ -154,6 +158,7 @@ def build_settings(settings: NodeSettings) -> dict[str, Any]:
     document = read_own_settings(settings.own)
     all_settings = document.setdefault("settings", {})
     kubernetes = all_settings.setdefault("kubernetes", {})
+    kubernetes |= {name: str(kubernetes[name]) for name in PERCENTAGES if name in kubernetes}
     labels = kubernetes.get("node-labels", {}) | dict(settings.checked_labels())
     taints: dict[str, list[str]] = {}
     for taint in settings.checked_taints():
@@ -166,7 +171,8 @@ def build_settings(settings: NodeSettings) -> dict[str, Any]:
         "node-taints": taints,
     }
     if settings.kubelet.get("clusterDNS") or "cluster-dns-ip" not in kubernetes:
-        kubernetes["cluster-dns-ip"] = settings.cluster_dns()[0]
+        addresses = settings.cluster_dns()
+        kubernetes["cluster-dns-ip"] = addresses[0] if len(addresses) == 1 else [*addresses]
     for field, name in SETTINGS.items():
         value = settings.kubelet.get(field)
         if value is not None:

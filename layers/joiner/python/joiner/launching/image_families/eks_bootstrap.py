@@ -8,7 +8,7 @@ import ipaddress
 import shlex
 from collections.abc import Iterable, Iterator
 
-from joiner.launching.image_families.image_family import encrypted_volume, refuse
+from joiner.launching.image_families.image_family import encrypted_volume, find_unused_addresses, refuse
 from joiner.launching.image_families.image_variants import LATEST, ImageParameter, parse_release
 from joiner.launching.image_families.kubelet_flags import write_kubelet_flags, write_registration_flags
 from joiner.launching.image_families.mime_parts import (
@@ -93,6 +93,7 @@ class Ubuntu:
 
 def find_script_problems(node_class: NodeClass) -> Iterator[NodeClassProblem]:
     """Yield unreadable user data, and user data for nodeadm: these images have no nodeadm."""
+    yield from find_unused_addresses(node_class)
     problems = [*find_part_problems(node_class)]
     yield from problems
     if any(problem.severity == "error" for problem in problems):

@@ -1,6 +1,6 @@
 """The interface of an image family: where its images are, what its nodes read, and what it cannot do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from joiner.launching.image_families.image_variants import ImageParameter
@@ -58,3 +58,11 @@ def warn(node_class: NodeClass, field: str, reason: str, message: str) -> NodeCl
 def refuse(node_class: NodeClass, field: str, reason: str, message: str) -> NodeClassProblem:
     """Return the error of a field with which no node can start."""
     return NodeClassProblem("ValidationSucceeded", reason, f"{field_path(node_class, field)}: {message}")
+
+
+def find_unused_addresses(node_class: NodeClass) -> Iterator[NodeClassProblem]:
+    """Yield a warning for DNS servers after the first, for a family whose bootstrap script takes one address."""
+    kubelet = node_class.kubelet
+    if kubelet and len(kubelet.config.get("clusterDNS") or ()) > 1:
+        message = "the bootstrap script of these images takes one address: nodes have only the first one"
+        yield warn(node_class, "kubelet.clusterDNS", "WithoutEffect", message)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from joiner.launching.image_families.node_settings import UserDataRefused
+from joiner.pools.kubelet_configuration import is_dns_address
 
 API_VERSION: Final = "node.eks.aws/v1alpha1"
 KIND: Final = "NodeConfig"
@@ -28,6 +29,34 @@ TEXTS: Final = (
     "systemReserved",
 )
 """Settings of the kubelet whose values are texts; it does not start with a number there."""
+
+
+TYPES: Final[Mapping[str, tuple[type, str]]] = {
+    **dict.fromkeys(
+        (
+            "containerLogMaxFiles",
+            "eventBurst",
+            "eventRecordQPS",
+            "evictionMaxPodGracePeriod",
+            "imageGCHighThresholdPercent",
+            "imageGCLowThresholdPercent",
+            "kubeAPIBurst",
+            "kubeAPIQPS",
+            "maxPods",
+            "podPidsLimit",
+            "podsPerCore",
+            "registryBurst",
+            "registryPullQPS",
+        ),
+        (int, "a whole number, without quotes"),
+    ),
+    **dict.fromkeys(
+        ("cpuCFSQuota", "failSwapOn", "protectKernelDefaults", "seccompDefault", "serializeImagePulls"),
+        (bool, "true or false, without quotes"),
+    ),
+    **dict.fromkeys(("allowedUnsafeSysctls", "clusterDNS"), (list, "a list of texts")),
+}
+"""Settings of the kubelet that have no text. Source: Kubernetes, "Kubelet Configuration (v1beta1)"."""
 
 
 def read_user_node_config(text: str, before: int = 0) -> Mapping[str, Any]:
@@ -55,10 +84,23 @@ def read_user_node_config(text: str, before: int = 0) -> Mapping[str, Any]:
         for key, value in _mapping(config.get(name) or {}, f"{where} of its NodeConfig").items():
             if not isinstance(value, str):
                 raise _refused(f"{where} of its NodeConfig has a value that is no text: put that of {key} in quotes")
+    _check_types(config)
     flags = kubelet.get("flags") or []
     if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
         raise _refused("spec.kubelet.flags of its NodeConfig must be a list of strings")
     return spec
+
+
+def _check_types(config: Mapping[str, Any]) -> None:
+    """Raise UserDataRefused for a setting of the kubelet with a value of another type: it does not start with it."""
+    for name, (kind, words) in TYPES.items():
+        value = config.get(name)
+        if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+            raise _refused(f"spec.kubelet.config.{name} of its NodeConfig must be {words}")
+    for address in config.get("clusterDNS") or ():
+        if not isinstance(address, str) or not is_dns_address(address):
+            where = "spec.kubelet.config.clusterDNS of its NodeConfig"
+            raise _refused(f"{where} has {str(address)[:80]}, which is no IP address")
 
 
 def find_settings_without_effect(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ instance at launch".
 import re
 from collections.abc import Iterator, Mapping
 
-from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
+from joiner.launching.image_families.image_family import encrypted_volume, find_unused_addresses, refuse, warn
 from joiner.launching.image_families.image_variants import LATEST, ImageParameter, parse_release
 from joiner.launching.image_families.kubelet_flags import write_kubelet_flags, write_registration_flags
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
@@ -79,6 +79,7 @@ class Windows:
             read_own_commands(node_class.user_data or "")
         except UserDataRefused as refused:
             yield refuse(node_class, "userData", refused.reason, str(refused))
+        yield from find_unused_addresses(node_class)
         if node_class.instance_store_policy:
             message = "Windows nodes make no file system of their instance store, and plans do not count it: remove it"
             yield warn(node_class, "instanceStorePolicy", "WithoutEffect", message)

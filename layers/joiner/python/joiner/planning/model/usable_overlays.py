@@ -9,6 +9,7 @@ from joiner.catalogue import Catalogue
 from joiner.catalogue.family_capacity import family_labels
 from joiner.catalogue.instance_tenancy import find_allowed_tenancies
 from joiner.catalogue.overlay_conflicts import find_overlay_conflicts, find_unmet_overlays
+from joiner.catalogue.overlay_effects import find_idle_overlays
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import place_labels, pool_labels
 from joiner.planning.model.offer_cache import OfferCache
@@ -21,7 +22,7 @@ def drop_conflicts(
     snapshot: Snapshot, catalogue: Catalogue, classes: Mapping[str, ResolvedNodeClass], cache: OfferCache
 ) -> tuple[Snapshot, tuple[InvalidManifest, ...]]:
     """Return the snapshot without the NodeOverlays that contradict others, and an error for each of them; and a warning
-    for each overlay that no offering meets.
+    for each overlay that changes no offering.
 
     New and running nodes must have the prices of the same overlays: consolidation compares them.
     """
@@ -31,7 +32,9 @@ def drop_conflicts(
     def find() -> tuple[InvalidManifest, ...]:
         places = list(_places(snapshot, catalogue, classes))
         conflicts = find_overlay_conflicts(snapshot.overlays, catalogue, places)
-        return (*conflicts, *find_unmet_overlays(snapshot.overlays, catalogue, places))
+        found = (*conflicts, *find_unmet_overlays(snapshot.overlays, catalogue, places))
+        doubted = {one.object.partition("/")[2] for one in found}
+        return (*found, *find_idle_overlays(snapshot.overlays, catalogue, places, doubted))
 
     problems = cache.overlay_conflicts((snapshot.overlays, snapshot.pools, snapshot.classes, classes, catalogue), find)
     unused = {one.object.partition("/")[2] for one in problems if one.severity == "error"}

@@ -10,7 +10,7 @@ from joiner import names
 from joiner.cluster import Resources
 from joiner.pools.codecs.manifest_fields import ManifestFields
 from joiner.pools.durations import PATTERN
-from joiner.pools.kubelet_configuration import FIELDS, KubeletConfiguration
+from joiner.pools.kubelet_configuration import FIELDS, KubeletConfiguration, is_dns_address
 from joiner.pools.node_class import BlockDevice, MetadataOptions
 from joiner.pools.suggestions import suggest_nearest
 
@@ -46,6 +46,7 @@ NO_EXPRESSION = (
 def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
     """Read the kubelet settings that users may set, with the checks that the kubelet makes when it starts."""
     config: dict[str, Any] = {name: fields.raw(name) for name in FIELDS if name in fields}
+    _check_addresses(fields, "clusterDNS")
     if "registerWithTaints" in fields:
         fields.wrong("registerWithTaints", "set the pool's taints or startupTaints instead")
     if fields.raw("containerRuntime") not in (None, "containerd"):
@@ -75,6 +76,18 @@ def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
             )
     fields.close()
     return KubeletConfiguration(config)
+
+
+def _check_addresses(fields: ManifestFields, name: str) -> None:
+    """Note each item that is no IP address: the kubelet does not start with it."""
+    listed = fields.raw(name)
+    if listed is not None and not isinstance(listed, list):
+        fields.wrong(name, 'give a list of IP addresses, such as ["10.100.0.10"]')
+        return
+    for index, each in enumerate(listed or ()):
+        if not isinstance(each, str) or not is_dns_address(each):
+            remedy = "give the IP address of the cluster's DNS service, such as 10.100.0.10"
+            fields.notes.note(f"{fields.at(name)}[{index}]", each, remedy)
 
 
 def _check_reserved(fields: ManifestFields, name: str) -> None:

@@ -1,0 +1,100 @@
+"""NodeOverlays that offerings meet and that change none of them: they set nothing, or what the offerings have already,
+or overlays that take precedence set it.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from joiner import names
+from joiner.catalogue.instance_types import Catalogue, InstanceType, Offering
+from joiner.catalogue.overlay_conflicts import depends_on_account
+from joiner.pools import InvalidManifest, NodeOverlay, Overlays
+
+Labels = Mapping[str, str]
+Place = tuple[Labels, Labels]
+
+SETS_NOTHING: Final = "it sets neither price, priceAdjustment nor capacity: set one of them, or delete the overlay"
+
+
+def find_idle_overlays(
+    overlays: Overlays, catalogue: Catalogue, places: Iterable[Place], doubted: Collection[str] = ()
+) -> tuple[InvalidManifest, ...]:
+    """Return a warning for each overlay that changes neither the price nor the resources of an offering.
+
+    ``places`` are those of ``find_overlay_conflicts``. Overlays with a problem of their own (``doubted``) are left out.
+    """
+    listed: list[Labels] | None = None
+    found = []
+    for overlay in overlays.ordered:
+        if overlay.name in doubted:
+            continue
+        if not overlay.prices and not overlay.capacity:
+            found.append(_warn(overlay, SETS_NOTHING))
+            continue
+        if any(depends_on_account(*each) for each in overlay.requirements.items()):
+            continue
+        if listed is None:
+            listed = _distinct_places(overlays, places)
+        if remedy := _explain_idleness(overlay, overlays, catalogue, listed):
+            found.append(_warn(overlay, remedy))
+    return tuple(found)
+
+
+def _warn(overlay: NodeOverlay, remedy: str) -> InvalidManifest:
+    return InvalidManifest(f"NodeOverlay/{overlay.name}", "", "", remedy, "warning")
+
+
+def _distinct_places(overlays: Overlays, places: Iterable[Place]) -> list[Labels]:
+    """Return the labels of each place that overlays name, with those that prices depend on, each set once."""
+    keys = {key for one in overlays.ordered for key in one.requirements} | {names.ZONE, names.CAPACITY_TYPE}
+    found: dict[tuple[tuple[str, str], ...], Labels] = {}
+    for of_pool, of_place in places:
+        few = {key: value for key, value in {**of_pool, **of_place}.items() if key in keys or key == names.TENANCY}
+        found.setdefault(tuple(sorted(few.items())), few)
+    return list(found.values())
+
+
+def _explain_idleness(overlay: NodeOverlay, overlays: Overlays, catalogue: Catalogue, places: Sequence[Labels]) -> str:
+    """Return why the overlay changes no offering; empty if it changes one."""
+    before = Overlays(overlays.ordered[: overlays.ordered.index(overlay)])
+    met, shadows = False, dict[str, None]()
+    for known, offering, labels in _met(overlay, catalogue, places):
+        met = True
+        first = next((one for one in before.ordered if one.prices and one.requirements.allow(labels)), None)
+        if overlay.prices and first is None and _changes_price(overlay, offering, labels, catalogue):
+            return ""
+        taken = before.capacity(labels)
+        if any(name not in taken and known.capacity.get(name) != amount for name, amount in overlay.capacity.items()):
+            return ""
+        if overlay.prices and first is not None:
+            shadows[first.name] = None
+        for one in before.ordered:
+            if one.capacity.keys() & overlay.capacity.keys() and one.requirements.allow(labels):
+                shadows[one.name] = None
+    if not met:
+        return "no offering of any pool meets it, so the overlay changes nothing"
+    why = f"NodeOverlay/{next(iter(shadows))} takes precedence" if shadows else "they have what it sets already"
+    return f"it changes no offering that meets it, because {why}: change what it sets, or delete the overlay"
+
+
+def _met(
+    overlay: NodeOverlay, catalogue: Catalogue, places: Sequence[Labels]
+) -> Iterator[tuple[InstanceType, Offering, Labels]]:
+    """Yield the offerings of the catalogue that meet the overlay, with their labels."""
+    of_places = frozenset[str]().union(*places)
+    of_type = {key: values for key, values in overlay.requirements.items() if key not in of_places}
+    for known in catalogue.types.values():
+        if all(known.labels[key] in values for key, values in of_type.items() if key in known.labels):
+            for place in places:
+                sold = known.offering(place.get(names.ZONE, ""), place.get(names.CAPACITY_TYPE, ""))
+                labels = {**known.labels, **place}
+                if sold is not None and overlay.requirements.allow(labels):
+                    yield known, sold, labels
+
+
+def _changes_price(overlay: NodeOverlay, offering: Offering, labels: Labels, catalogue: Catalogue) -> bool:
+    if overlay.price is not None and catalogue.commitments:
+        return True  # nodes with this price use no commitments
+    if labels.get(names.TENANCY, names.DEFAULT_TENANCY) != names.DEFAULT_TENANCY:
+        return True  # the price of dedicated hardware is that of the plan
+    return overlay.reprice(offering.price_per_hour) != offering.price_per_hour

@@ -1,0 +1,106 @@
+"""The types of ``settings.kubernetes`` of Bottlerocket: it refuses all settings of a node if one has another type.
+
+A setting that is not in the table has any type here: a newer release may have it. Source: Bottlerocket, "Settings
+reference" (settings.kubernetes).
+
+>>> find_wrong_type("max-pods", "110")
+'must be a whole number: write it without quotes'
+>>> find_wrong_type("cluster-dns-ip", ["10.100.0.10", "dns"])
+'has dns, which is no IP address'
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from joiner.pools.kubelet_configuration import is_dns_address
+
+NUMBERS: Final = (
+    "container-log-max-files",
+    "container-log-max-workers",
+    "event-burst",
+    "event-qps",
+    "eviction-max-pod-grace-period",
+    "kube-api-burst",
+    "kube-api-qps",
+    "log-level",
+    "max-pods",
+    "pod-pids-limit",
+    "registry-burst",
+    "registry-qps",
+)
+FLAGS: Final = (
+    "cpu-cfs-quota-enforced",
+    "device-ownership-from-security-context",
+    "seccomp-default",
+    "server-tls-bootstrap",
+    "single-process-oom-kill",
+    "standalone-mode",
+    "static-pods-enabled",
+)
+LISTS: Final = ("allowed-unsafe-sysctls", "cpu-manager-policy-options")
+TEXTS: Final = (
+    "authentication-mode",
+    "bootstrap-token",
+    "cloud-provider",
+    "cluster-domain",
+    "container-log-max-size",
+    "container-log-monitor-interval",
+    "cpu-manager-policy",
+    "cpu-manager-reconcile-period",
+    "hostname-override",
+    "hostname-override-source",
+    "memory-manager-policy",
+    "memory-swap-behavior",
+    "node-ip",
+    "pod-infra-container-image",
+    "provider-id",
+    "reserved-cpus",
+    "server-certificate",
+    "server-key",
+    "shutdown-grace-period",
+    "shutdown-grace-period-for-critical-pods",
+    "topology-manager-policy",
+    "topology-manager-scope",
+)
+TABLES: Final = ("credential-providers", "memory-manager-reserved-memory", "static-pods")
+PERCENTAGES: Final = ("image-gc-high-threshold-percent", "image-gc-low-threshold-percent")
+"""Written as a text or as a number."""
+
+DNS: Final = "cluster-dns-ip"
+NOT_NEGATIVE: Final = ("max-pods", "eviction-max-pod-grace-period", "log-level")
+
+KINDS: Final[Mapping[str, tuple[type, str]]] = {
+    **dict.fromkeys(NUMBERS, (int, "a whole number: write it without quotes")),
+    **dict.fromkeys(FLAGS, (bool, "true or false, without quotes")),
+    **dict.fromkeys(LISTS, (list, 'a list of texts: ["a", "b"]')),
+    **dict.fromkeys(TEXTS, (str, "a text: put its value in quotes")),
+    **dict.fromkeys(TABLES, (dict, "a table of TOML")),
+}
+
+
+def find_wrong_type(name: str, value: Any) -> str:
+    """Return what is wrong with the value of ``settings.kubernetes.NAME``; empty if it has the right type."""
+    if name == DNS:
+        return _find_wrong_address(value)
+    if name in PERCENTAGES:
+        return _find_wrong_percentage(value)
+    kind, remedy = KINDS.get(name, (object, ""))
+    mistyped = not isinstance(value, kind) or (kind is int and isinstance(value, bool))
+    if mistyped or (isinstance(value, list) and name in LISTS and not all(isinstance(each, str) for each in value)):
+        return f"must be {remedy}"
+    return "must be at least 0" if isinstance(value, int) and name in NOT_NEGATIVE and value < 0 else ""
+
+
+def _find_wrong_address(value: Any) -> str:
+    addresses = value if isinstance(value, list) else [value]
+    if not addresses or not all(isinstance(each, str) for each in addresses):
+        return 'must be an IP address, or a list of them: "10.100.0.10"'
+    wrong = [each for each in addresses if not is_dns_address(each)]
+    return f"has {wrong[0][:80]}, which is no IP address" if wrong else ""
+
+
+def _find_wrong_percentage(value: Any) -> str:
+    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) <= 3 else value
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= 100:
+        return ""
+    return 'must be a share from 0 to 100: "85"'
