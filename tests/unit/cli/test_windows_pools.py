@@ -11,6 +11,7 @@ import pytest
 from tests.unit.cli.command_runs import CommandResult, deployment, joiner, node_class, pod, pool, write
 
 OS = "kubernetes.io/os"
+BUILD = "node.kubernetes.io/windows-build"
 TYPE = "node.kubernetes.io/instance-type"
 WINDOWS = node_class(amiSelectorTerms=[{"alias": "windows2022@latest"}])
 TAINT = {"key": "os", "value": "windows", "effect": "NoSchedule"}
@@ -32,6 +33,10 @@ def plan(folder: Path, *manifests: Mapping[str, Any]) -> CommandResult:
 
 def of_types(*types: str) -> dict[str, Any]:
     return pool(requirements=[{"key": TYPE, "operator": "In", "values": list(types)}])
+
+
+def of_m5() -> list[dict[str, Any]]:
+    return [{"key": TYPE, "operator": "In", "values": ["m5.large"]}]
 
 
 def test_windows_nodes_have_no_type_that_eks_does_not_support_for_them(tmp_path: Path) -> None:
@@ -97,3 +102,32 @@ def test_the_role_of_windows_nodes_must_be_admitted_for_windows(
 
     message = "the access entry of nodes is of the type for Linux, with which pods of Windows nodes get no network"
     assert (message in found.err) == warned
+
+
+@pytest.mark.parametrize(
+    ("alias", "key", "value", "has"),
+    [
+        ("al2023@latest", OS, "windows", f"{OS} linux"),
+        ("windows2022@latest", OS, "linux", f"{OS} windows"),
+        ("al2023@latest", BUILD, "10.0.20348", f"no label {BUILD}"),
+        ("windows2022@latest", BUILD, "10.0.17763", f"{BUILD} 10.0.20348"),
+    ],
+)
+def test_a_pool_that_requires_what_the_images_of_its_class_do_not_have_is_told_so(
+    alias: str, key: str, value: str, has: str, tmp_path: Path
+) -> None:
+    own = node_class(amiSelectorTerms=[{"alias": alias}])
+    requires = [{"key": key, "operator": "In", "values": [value]}, *of_m5()]
+    file = write(tmp_path, own, pool(requirements=requires), pod("a", nodeSelector={key: value}))
+
+    found = joiner("plan", "-f", file, "-o", "json")
+
+    cause = f"spec.amiSelectorTerms: its nodes have {has}, and the pool requires {key} In [{value}]: change this field "
+    ((reason,),) = [[each["reason"] for each in one["reasons"]] for one in found.json["pending"]]
+    assert reason == (
+        f"its class EC2NodeClass/default excludes every instance type that the pool allows; {cause}of the class, or "
+        "the requirement of the pool"
+    )
+    (problem,) = [one for one in found.json["problems"] if one["field"] == "spec.template.spec.nodeClassRef"]
+    assert (problem["object"], problem["severity"]) == ("NodePool/default", "warning")
+    assert cause in problem["message"]

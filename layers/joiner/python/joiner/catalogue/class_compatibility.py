@@ -14,13 +14,15 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue.allocatable import LOCAL_NVME
-from joiner.catalogue.family_capacity import family_capacity, family_labels
+from joiner.catalogue.family_capacity import WINDOWS_BUILD, family_capacity, family_labels
 from joiner.catalogue.instance_types import Catalogue, InstanceType
 from joiner.pools import Image, InvalidManifest, NodeClass, NodePool, ResolvedNodeClass
 from joiner.pools.node_class import EFA_ONLY, field_path
 
 XEN = "xen"
 HYPERVISOR = f"{names.INSTANCE_PREFIX}hypervisor"
+OF_FAMILY: Final = (names.OS, WINDOWS_BUILD)
+"""Labels of nodes that their image family decides."""
 FIRST_GRAVITON = "a1."
 """The beginning of the names of all types with Graviton 1."""
 WITHOUT_WINDOWS: Final = frozenset({"c3", "c4", "d2", "i2", "m4", "m6a", "r3"})
@@ -35,11 +37,12 @@ ALLOW_OTHERS: Final = "allow other instance types"
 class Exclusion:
     """Why no node of an instance type can be launched from a class: the path of the field, and what the type lacks.
 
-    The field is empty for what the cluster needs, and not the class.
+    The field is empty for what the cluster needs, and not the class. ``instead`` is what to change, if not the field.
     """
 
     field: str
     cause: str
+    instead: str = ""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.cause}" if self.field else self.cause
@@ -96,18 +99,32 @@ def list_exclusions(
 ) -> list[Exclusion]:
     """Return why the class excludes each type that meets the requirements of the pool on instance types, by name; empty
     if it excludes only some of them, or none meets them.
+
+    A requirement on a label that the class decides, such as the operating system, is one that the class does not meet.
     """
-    found, of_family = [], family_labels(node_class)
+    found, other_labels = [], _find_other_labels(pool, node_class)
     for name in sorted(catalogue.types):
         known = catalogue.types[name]
-        labels = {**known.labels, **of_family}
-        if any(key in labels for key in pool.requirements.unmet(labels)):
+        if any(key in known.labels and key not in OF_FAMILY for key in pool.requirements.unmet(known.labels)):
             continue
-        exclusion = find_exclusion(known, node_class, resolved)
+        exclusion = other_labels or find_exclusion(known, node_class, resolved)
         if exclusion is None:
             return []
         found.append(exclusion)
     return found
+
+
+def _find_other_labels(pool: NodePool, node_class: NodeClass | None) -> Exclusion | None:
+    """Return the requirement of a pool on a label of its nodes that their image family decides, if they do not meet it;
+    else None."""
+    own = node_class or NodeClass(pool.class_ref.name, pool.class_ref.kind)
+    labels = {names.OS: "linux", **family_labels(own)}
+    for key in pool.requirements.unmet(labels):
+        if key in OF_FAMILY:
+            has = f"{key} {labels[key]}" if key in labels else f"no label {key}"
+            cause = f"its nodes have {has}, and the pool requires {key} {pool.requirements[key]}"
+            return Exclusion(_field_of_family(own), cause, "the requirement of the pool")
+    return None
 
 
 def _field_of_family(node_class: NodeClass) -> str:
@@ -128,7 +145,8 @@ based on Nitro: change this field of the class, or allow other instance types'
     fields = [field for field, _ in counts.most_common(SHOWN)]
     examples = "; ".join(str(next(each for each in exclusions if each.field == field)) for field in fields)
     fields_of_class = "this field" if len(fields) == 1 else "these fields"
-    remedy = f"change {fields_of_class} of the class, or {ALLOW_OTHERS}" if all(fields) else ALLOW_OTHERS
+    others = next((each.instead for each in exclusions if each.instead), ALLOW_OTHERS)
+    remedy = f"change {fields_of_class} of the class, or {others}" if all(fields) else others
     return f"{subject} {EXCLUDES} {allowed_by}; {examples}: {remedy}"
 
 
