@@ -8,7 +8,7 @@ from typing import Final
 from joiner import names
 from joiner.catalogue import Catalogue, find_unsatisfiable_requirements
 from joiner.catalogue.instance_types import InstanceType
-from joiner.cluster import Pod, Requirements
+from joiner.cluster import Pod, Requirements, ValueSet
 from joiner.planning import PendingPod, Plan, Reason, Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.state.static_pools import NONE_AVAILABLE
@@ -169,7 +169,7 @@ def report_missing_reservations(made: Plan, snapshot: Snapshot, free: FreeReserv
         InvalidManifest(
             pool.key,
             f"{pool.node_path}.requirements[{names.CAPACITY_TYPE}]",
-            names.RESERVED,
+            _written(pool.requirements.on(names.CAPACITY_TYPE)),
             free.remedy(pool),
             "warning",
         )
@@ -221,6 +221,11 @@ def _selects(pool: NodePool, reservation: str, free: FreeReservations) -> bool:
     resolved = free.classes.get(pool.class_ref.key)
     declared = resolved.reservations if resolved else ()
     return any(one.id == reservation and not one.available for one in declared)
+
+
+def _written(allowed: ValueSet) -> str:
+    """Return the values as the pool has them: those that it lists, or else what it excludes."""
+    return ", ".join(allowed) if allowed.finite else str(allowed)
 
 
 def _requires_reserved(pod: Pod) -> bool:

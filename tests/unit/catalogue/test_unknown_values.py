@@ -3,7 +3,7 @@
 import pytest
 
 from joiner import names
-from joiner.catalogue import Catalogue, InstanceType, find_unknown_values
+from joiner.catalogue import Catalogue, InstanceType, Offering, find_idle_exclusions, find_unknown_values
 from joiner.cluster import Requirements
 from joiner.pools import NodeClassRef, NodePool
 
@@ -46,6 +46,36 @@ def test_a_misspelt_value_beside_a_right_one_is_reported(key: str, values: tuple
     (problem,) = find_unknown_values([pool], CATALOGUE)
 
     assert (problem.value, problem.message.rpartition("; ")[2]) == (values[1], f"did you mean {near}?")
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "problem"),
+    [
+        (names.CAPACITY_TYPE, ["spott"], "the catalogue has no such capacity type; did you mean spot?"),
+        (names.OS, ["widnows"], "no instance type of the catalogue has it; did you mean windows?"),
+        (names.ARCH, ["arm46"], "no instance type of the catalogue has it; did you mean arm64 or amd64?"),
+        (names.INSTANCE_TYPE, ["m5.lrage"], "the catalogue has no such instance type; did you mean m5.large?"),
+        (names.ZONE, ["us-esat-1a"], "the catalogue has no such zone; did you mean us-east-1a?"),
+        (FAMILY, ["m5", "M6i"], "no instance type of the catalogue has it; did you mean m6i?"),
+        (names.CAPACITY_TYPE, ["spot"], ""),
+        (names.ARCH, ["arm64"], ""),
+        (names.INSTANCE_TYPE, ["m5.large"], ""),
+        (names.ZONE_ID, ["use1-az9"], ""),
+        ("example.com/team", ["red"], ""),
+    ],
+)
+def test_a_value_that_does_not_exist_is_reported_where_a_pool_excludes_it(
+    key: str, values: list[str], problem: str
+) -> None:
+    labels = {names.INSTANCE_TYPE: "m5.large", FAMILY: "m5", names.ARCH: "amd64"}
+    sold = InstanceType("m5.large", labels=labels, offerings=(Offering("us-east-1a", "on-demand", 0.1),))
+    requirements = Requirements.from_kube([{"key": key, "operator": "NotIn", "values": values}])
+    pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), requirements=requirements)
+
+    found = find_idle_exclusions([pool], Catalogue({**CATALOGUE.types, "m5.large": sold}))
+
+    assert [one.remedy for one in found] == ([f"it excludes nothing: {problem}"] if problem else [])
+    assert [one.value for one in found] == values[-1:] * len(found)
 
 
 @pytest.mark.parametrize("value", names.CAPACITY_TYPES)

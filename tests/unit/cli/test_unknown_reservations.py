@@ -317,3 +317,15 @@ def test_the_explanation_of_a_pod_knows_the_reservations_of_its_class(tmp_path: 
     found = joiner("explain", "pod", "b", "-f", file, "--catalogue", with_reservation(catalogue, tmp_path))
 
     assert "too small: short of cpu" in found.out
+
+
+def test_a_pool_that_excludes_all_other_capacity_is_shown_as_it_is_written(tmp_path: Path, catalogue: Path) -> None:
+    excludes = {**KIND, "operator": "NotIn", "values": ["spot", "on-demand"]}
+
+    found = plan(tmp_path, catalogue, node_class(), pool(requirements=[excludes]), pod("a"))
+
+    (problem,) = [one for one in found.json["problems"] if one["object"] == "NodePool/default"]
+    assert (problem["field"], problem["value"]) == (
+        "spec.template.spec.requirements[karpenter.sh/capacity-type]",
+        "NotIn [on-demand, spot]",
+    )

@@ -13,6 +13,7 @@ from joiner.catalogue.published_prices import PublishedPrices, load_published_pr
 from joiner.catalogue.unknown_values import (
     close_unsatisfiable_pools,
     explain_unknown_values,
+    find_idle_exclusions,
     find_unknown_limits,
     find_unknown_values,
     find_unsatisfiable_requirements,
@@ -34,6 +35,7 @@ __all__ = [
     "compute_capacity",
     "explain_unknown_values",
     "family_labels",
+    "find_idle_exclusions",
     "find_unknown_limits",
     "find_unknown_values",
     "find_unsatisfiable_requirements",

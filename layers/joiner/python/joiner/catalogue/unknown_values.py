@@ -49,6 +49,9 @@ FIXED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     names.OS: ("linux", "windows"),
 }
 """Keys that have these values, whatever the catalogue lists."""
+EXCLUDABLE: Final[Mapping[str, tuple[str, ...]]] = {**FIXED_VALUES, names.ARCH: ("amd64", "arm64")}
+"""Keys with values that a pool may exclude although no instance type of this catalogue has them."""
+EXCLUDES_NOTHING: Final = "it excludes nothing"
 OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
 """Keys whose values come from nodes or node classes. The catalogue does not list these values."""
 
@@ -76,6 +79,29 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
             continue
         if known := frozenset(_values(key, catalogue)):
             yield _unknown_value(pool, key, unknown, known)
+
+
+def find_idle_exclusions(pools: Iterable[NodePool], catalogue: Catalogue) -> list[InvalidManifest]:
+    """Return one problem for each key of each pool that excludes (`NotIn`) values which no instance type or zone has.
+
+    >>> from joiner.cluster import Requirements
+    >>> from joiner.pools import NodeClassRef
+    >>> no_spot = Requirements.from_kube([{"key": names.CAPACITY_TYPE, "operator": "NotIn", "values": ["spott"]}])
+    >>> pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), requirements=no_spot)
+    >>> print(*find_idle_exclusions([pool], Catalogue.of([])))
+    NodePool/web: spec.template.spec.requirements[karpenter.sh/capacity-type] is spott: it excludes nothing: the \
+catalogue has no such capacity type; did you mean spot?
+    """
+    found = []
+    for pool in pools:
+        for key, values in sorted(pool.requirements.items()):
+            excluded = [value for value in sorted(values.exceptions) if value not in values]
+            of_catalogue = () if key in OF_NODES else _values(key, catalogue)
+            known = frozenset(EXCLUDABLE.get(key, of_catalogue))
+            if known and (unknown := [value for value in excluded if value not in known]):
+                problem = _unknown_value(pool, key, unknown, known)
+                found.append(replace(problem, remedy=f"{EXCLUDES_NOTHING}: {problem.remedy}"))
+    return found
 
 
 def _unknown_value(pool: NodePool, key: str, unknown: list[str], known: frozenset[str]) -> InvalidManifest:
@@ -234,7 +260,9 @@ def close_unsatisfiable_pools(
         if pool.key in doubtful and find_unsatisfiable_requirements(pool, catalogue) is not None
     }
     return tuple(
-        replace(one, severity="error") if one.object in closed and ".requirements" in one.field else one
+        replace(one, severity="error")
+        if one.object in closed and ".requirements" in one.field and not one.remedy.startswith(EXCLUDES_NOTHING)
+        else one
         for one in listed
     )
 

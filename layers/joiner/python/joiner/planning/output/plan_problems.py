@@ -5,7 +5,13 @@ These are warnings and notes on pools, which their authors read; the reasons of 
 
 from collections.abc import Iterator
 
-from joiner.catalogue import Catalogue, find_unknown_limits, find_unknown_values, find_unsatisfiable_requirements
+from joiner.catalogue import (
+    Catalogue,
+    find_idle_exclusions,
+    find_unknown_limits,
+    find_unknown_values,
+    find_unsatisfiable_requirements,
+)
 from joiner.catalogue.class_compatibility import find_class_conflict, find_open_windows_pool, find_unused_instance_store
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
@@ -19,6 +25,7 @@ def find_plan_problems(state: PlanState, snapshot: Snapshot, catalogue: Catalogu
     yield from state.found_problems
     unknown = find_unknown_values(snapshot.pools, catalogue)
     yield from unknown
+    yield from find_idle_exclusions(snapshot.pools, catalogue)
     yield from find_unknown_limits(snapshot.pools, catalogue, snapshot.overlays.resources)
     reported = {problem.object for problem in unknown}
     for pool_offers in state.offered_pools:
