@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from joiner.catalogue.spot_flexibility import describe_few_choices
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.launching import CapacityShortage, Launch, LaunchOutcome
 from joiner.launching.ec2_error_codes import REMEDIES, VCPU_QUOTA_ERRORS
@@ -14,8 +15,6 @@ from joiner.reporting.events import Event, Subject
 from joiner.reporting.shortage_remedies import find_shortage_remedy
 
 OFFERINGS_SHOWN = 5
-FEW_TYPES = 5
-"""A spot launch with fewer types is reported, as by Karpenter: its capacity is scarce, and interrupted together."""
 ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
 
 
@@ -64,17 +63,11 @@ def list_shortages(outcome: LaunchOutcome) -> str:
 
 def report_few_choices(launch: Launch, owner: Subject | None) -> list[Event]:
     """Return the event of a spot launch for which EC2 could choose among few instance types."""
-    types = sorted(launch.images)
-    if owner is None or launch.capacity_type != SPOT or len(types) >= FEW_TYPES:
+    if owner is None or launch.capacity_type != SPOT:
         return []
-    of_claim = owner.kind in CLAIM_API_VERSION
-    who, pods = ("The claim allows", "") if of_claim else ("The pods and the pool allow", " and of its pods")
-    note = (
-        f"{who} {len(types)} instance {'type' if len(types) == 1 else 'types'} for a spot node "
-        f"({', '.join(types)}): with fewer than {FEW_TYPES}, capacity is scarcer and interruptions are more frequent. "
-        f"Allow more instance types, sizes or zones in the requirements of {owner.kind}/{owner.name}{pods}"
-    )
-    return [Event(owner, "FewSpotChoices", "Launch", note, "Warning")]
+    named = f"{owner.kind}/{owner.name}"
+    note = describe_few_choices(launch.images, named, of_claim=owner.kind in CLAIM_API_VERSION)
+    return [Event(owner, "FewSpotChoices", "Launch", note, "Warning")] if note else []
 
 
 def _remedy(short: CapacityShortage) -> str:

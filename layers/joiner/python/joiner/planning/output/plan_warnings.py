@@ -10,6 +10,7 @@ from joiner.catalogue.burstable_types import sustained_millicores
 from joiner.catalogue.instance_tenancy import DedicatedPrices
 from joiner.cluster import Pod, Resources
 from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.output.few_choices import find_few_choices
 from joiner.planning.output.workload_concentration import asks_for_one, find_concentrated_workloads
 from joiner.planning.placement.address_limits import count_addresses
 from joiner.planning.plan import Plan, PlannedNode
@@ -36,6 +37,7 @@ def find_warnings(
     return (
         *_zones(nodes, state, snapshot.pods),
         *_types(nodes),
+        *find_few_choices(nodes, {pool.key: pool for pool in snapshot.pools}),
         *_burstable(nodes),
         *_number(nodes),
         *_dedicated(nodes, catalogue),

@@ -1,0 +1,32 @@
+"""How many instance types a spot launch may choose among, and what is said of too few: by the cluster and by a plan.
+
+Source: Amazon EC2 user guide, "Best practices for Amazon EC2 Spot" (be flexible about instance types); Karpenter warns
+below the same number (``pkg/providers/instance/instance.go``, instanceTypeFlexibilityThreshold).
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+FEW_TYPES: Final = 5
+"""A spot launch with fewer types is reported: its capacity is scarce, and interrupted together."""
+
+
+def describe_few_choices(types: Collection[str], owner: str, *, of_claim: bool) -> str:
+    """Return what is said of spot nodes of these types only; empty if they are enough. ``owner`` is the pool or the
+    standalone claim with the requirements, such as ``NodePool/web``.
+
+    >>> print(describe_few_choices(["m5.large"], "NodeClaim/one", of_claim=True))
+    The claim allows 1 instance type for a spot node (m5.large): with fewer than 5, capacity is scarcer and \
+interruptions are more frequent. Allow more instance types, sizes or zones in the requirements of NodeClaim/one
+    >>> describe_few_choices(["a.large", "b.large", "c.large", "d.large", "e.large"], "NodePool/web", of_claim=False)
+    ''
+    """
+    listed = sorted(set(types))
+    if len(listed) >= FEW_TYPES:
+        return ""
+    who, pods = ("The claim allows", "") if of_claim else ("The pods and the pool allow", " and of its pods")
+    return (
+        f"{who} {len(listed)} instance {'type' if len(listed) == 1 else 'types'} for a spot node "
+        f"({', '.join(listed)}): with fewer than {FEW_TYPES}, capacity is scarcer and interruptions are more frequent. "
+        f"Allow more instance types, sizes or zones in the requirements of {owner}{pods}"
+    )
