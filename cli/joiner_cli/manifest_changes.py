@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from joiner.catalogue.capacity_settings import list_capacity_settings
 from joiner.cluster import NodeSelectorTerm, Pod, PodConstraints, Requirements, Resources, Taint, Toleration
 from joiner.planning import Reason
-from joiner.pools import NodePool
+from joiner.pools import NodeClass, NodePool
 from joiner.pools.label_rules import key_fault
 
 DEVICE_FREE = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -33,6 +34,23 @@ class ChangeOfPool:
     text: str
     apply: Callable[[NodePool], NodePool]
     opens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOfClass:
+    """``text`` continues the sentence "the class would have to". A Provisioner has the kubelet's settings itself."""
+
+    text: str
+    owner: str
+    apply: Callable[[NodeClass | None, NodePool], tuple[NodeClass | None, NodePool]]
+
+
+def changes_of_settings(node_class: NodeClass | None, pool: NodePool) -> list[ChangeOfClass]:
+    """Return the changes of the settings that take capacity from the nodes of a pool."""
+    return [
+        ChangeOfClass(f"change {one.field}{one.value and f' ({one.value})'}", one.owner, one.remove_from)
+        for one in list_capacity_settings(node_class, pool)
+    ]
 
 
 def changes_of_pod(pod: Pod, pool: NodePool, reason: Reason) -> list[ChangeOfPod]:

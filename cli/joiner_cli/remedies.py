@@ -16,7 +16,14 @@ from joiner.cluster import Node, Pod, Requirements, Resources
 from joiner.planning import Reason
 from joiner.planning.planner import Planner
 from joiner.pools import NodePool
-from joiner_cli.manifest_changes import ChangeOfPod, ChangeOfPool, changes_of_pod, changes_of_pool
+from joiner_cli.manifest_changes import (
+    ChangeOfClass,
+    ChangeOfPod,
+    ChangeOfPool,
+    changes_of_pod,
+    changes_of_pool,
+    changes_of_settings,
+)
 from joiner_cli.manifest_plan import ManifestPlan
 from joiner_cli.missing_spot_prices import SPOT_POOLS, assume_spot_offerings, lacks_spot_prices, requires_spot
 from joiner_cli.rendering.text_columns import format_dollars
@@ -28,7 +35,7 @@ WITH_PRICES: Final = "nothing; a plan with spot prices places it"
 ASSUMED: Final = "this assumes Spot Instances, for which the catalogue has no prices"
 MOST_ALTERNATIVES: Final = 3  # alternatives of a node affinity for which a pool is changed
 
-Change = ChangeOfPod | ChangeOfPool
+Change = ChangeOfPod | ChangeOfPool | ChangeOfClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +81,15 @@ class RemedySearch:
     def _describe_changes(self) -> str:
         of_pod = self._changes_of_pod()
         on_pod, on_pool = self._smallest(of_pod), self._change_pool(())
-        if not on_pod and not on_pool:
+        node_class = self.found.manifests.snapshot.node_class(self.pool)
+        on_class = self._smallest(changes_of_settings(node_class, self.pool))
+        if not on_pod and not on_pool and not on_class:
             both = self._change_pool(of_pod)
             pool_part = [one for one in both if isinstance(one, ChangeOfPool)]
             pod_part = [one for one in both if isinstance(one, ChangeOfPod)]
             return ", and ".join(filter(None, (self._of_pod(pod_part), self._of_pool(both, pool_part)))) or NOT_FOUND
-        return ", or ".join(filter(None, (self._of_pod(on_pod), self._of_pool(on_pool, on_pool))))
+        parts = (self._of_pod(on_pod), self._of_pool(on_pool, on_pool), _of_class(on_class))
+        return ", or ".join(filter(None, parts))
 
     def _changes_of_pod(self) -> list[ChangeOfPod]:
         """Return the changes of the pod. If it is also too large, which only a plan without its other rules shows, it
@@ -113,13 +123,18 @@ class RemedySearch:
         return needed
 
     def _plan(self, changes: Iterable[Change]) -> WhatIfOutcome:
-        pod, pool = replace(self.pod, node_name=""), self.pool
+        pod, pool, snapshot = replace(self.pod, node_name=""), self.pool, apply_plan(self.found)
+        node_class = snapshot.node_class(pool)
         for one in changes:
             if isinstance(one, ChangeOfPod):
                 pod = one.apply(pod)
-            else:
+            elif isinstance(one, ChangeOfPool):
                 pool = one.apply(pool)
-        snapshot = apply_plan(self.found)
+            else:
+                node_class, pool = one.apply(node_class, pool)
+        if node_class is not None:
+            others = (one for one in snapshot.classes if one.ref != node_class.ref)
+            snapshot = replace(snapshot, classes=(*others, node_class))
         nodes = tuple(one if self._may_hold(one) else replace(one, allocatable=Resources()) for one in snapshot.nodes)
         closed = {key: reason for key, reason in snapshot.closed_pools.items() if reason not in SPOT_POOLS}
         made = self.planner.plan(
@@ -154,6 +169,14 @@ class RemedySearch:
         opens = any(isinstance(one, ChangeOfPool) and one.opens for one in changes)
         example = f" (then it gets {self._plan(all_changes).where})" if opens else ""
         return f"{self.pool.key} would have to {_join(changes)}{example}"
+
+
+def _of_class(changes: Sequence[Change]) -> str:
+    by_owner: dict[str, list[Change]] = {}
+    for one in changes:
+        if isinstance(one, ChangeOfClass):
+            by_owner.setdefault(one.owner, []).append(one)
+    return " and ".join(f"{owner} would have to {_join(mine)}" for owner, mine in by_owner.items())
 
 
 def _join(changes: Sequence[Change]) -> str:

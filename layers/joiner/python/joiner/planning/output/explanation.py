@@ -9,9 +9,10 @@ from functools import cache, partial
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable
+from joiner.catalogue.capacity_settings import describe_settings, find_tight_settings
 from joiner.catalogue.class_compatibility import Exclusion, explain_exclusions, find_exclusion
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
-from joiner.cluster import MISSING, Requirements, ValueSet
+from joiner.cluster import MISSING, Requirements, Resources, ValueSet
 from joiner.cluster.quantities import format_amount
 from joiner.planning.model.node_offers import (
     NO_TYPE_AVAILABLE,
@@ -75,7 +76,8 @@ def explain_pending(
                 ),
             )
         else:
-            found[group] = (*required, *(_reason(state, group, pool_offers, lacking) for pool_offers in pools))
+            reason = partial(_reason, state, group, lacking=lacking, catalogue=catalogue)
+            found[group] = (*required, *map(reason, pools))
     return found
 
 
@@ -85,7 +87,9 @@ def _opts_out(group: PodGroup) -> bool:
     return bool(group.where) and all(any(one.on(key) == MISSING for key in keys) for one in group.where)
 
 
-def _reason(state: PlanState, group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) -> Reason:
+def _reason(
+    state: PlanState, group: PodGroup, pool_offers: PoolOffers, *, lacking: Lacking, catalogue: Catalogue
+) -> Reason:
     pool = pool_offers.pool.name
     taint = group.constraints.untolerated(pool_offers.pool.taints)
     if taint is not None:
@@ -111,14 +115,19 @@ def _reason(state: PlanState, group: PodGroup, pool_offers: PoolOffers, lacking:
     large = [one for one in usable if fits(group, one.free)]
     if large:
         return _beyond_resources(state, group, pool_offers, large)
-    return _too_large(pool, group, usable)
+    return _too_large(group, pool_offers, usable, catalogue)
 
 
-def _too_large(pool: str, group: PodGroup, usable: list[NodeOffer]) -> Reason:
-    """Return the reason when no offer holds such a pod: the nearest offer and what it lacks."""
+def _too_large(group: PodGroup, pool_offers: PoolOffers, usable: list[NodeOffer], catalogue: Catalogue) -> Reason:
+    """Return the reason when no offer holds such a pod: the settings that leave no room, if types have room without
+    them; the nearest offer and what it lacks."""
+    requests = group.constraints.requests
     nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
-    lacks = group.constraints.requests.lacking(nearest.allocatable - nearest.overhead)
-    return Reason(pool, "no instance type has enough resources", nearest.offer, lacks)
+    lacks = requests.lacking(nearest.allocatable - nearest.overhead)
+    types = {one.model.name: (catalogue.types[one.model.name], one.overhead) for one in usable}
+    tight = find_tight_settings(requests, types.values(), pool_offers.node_class, pool_offers.pool)
+    why = f"no instance type has enough resources{describe_settings(tight)}"
+    return Reason(pool_offers.pool.name, why, nearest.offer, lacks)
 
 
 def _beyond_resources(state: PlanState, group: PodGroup, pool_offers: PoolOffers, large: list[NodeOffer]) -> Reason:
@@ -171,7 +180,10 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
     if full:
         return f"the pod and the daemon sets do not fit together on any suitable instance type: {full}"
     if excluded or pool_offers.closed:
-        return excluded or pool_offers.closed
+        of_class = f"its {pool_offers.pool.class_ref.described}"
+        return excluded or (
+            explain_exclusions(pool_offers.exclusions, of_class) if pool_offers.exclusions else pool_offers.closed
+        )
     for requirements in group.where:
         for key, values in sorted(requirements.items()):
             possible = {
@@ -211,6 +223,7 @@ def _not_available(
     daemons, zones = DaemonOverhead(pool, state.groups), pool_offers.resolved.zones if pool_offers.resolved else ()
     short: list[str] = []
     full: list[tuple[float, str]] = []
+    filled: dict[str, tuple[InstanceType, Resources]] = {}
     excluded: dict[str, Exclusion] = {}
     for known, offering, labels in _list_missing(pool_offers, catalogue, where):
         if exclusion := find_exclusion(known, pool_offers.node_class, pool_offers.resolved):
@@ -219,6 +232,7 @@ def _not_available(
             continue
         _, _, overhead = daemons.on(labels, {})
         if lacks := overhead.lacking(compute_allocatable(known, pool_offers.node_class, pool)):
+            filled[known.name] = known, overhead
             short_of = " and ".join(format_amount(name, value) for name, value in sorted(lacks.items()))
             full.append(
                 (
@@ -233,7 +247,9 @@ def _not_available(
             return ", ".join(short), "", ""
     subject = f"its {pool.class_ref.described}"
     why = explain_exclusions([*excluded.values()], subject, "the pod and the pool allow") if excluded else ""
-    return ", ".join(short), min(full, default=(0.0, ""))[1], why
+    tight = find_tight_settings(Resources(), filled.values(), pool_offers.node_class, pool)
+    nearest = f"{min(full)[1]}{describe_settings(tight)}" if full else ""
+    return ", ".join(short), nearest, why
 
 
 def _list_missing(

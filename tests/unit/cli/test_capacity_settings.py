@@ -1,0 +1,104 @@
+"""`joiner plan` and `joiner explain` name the settings of a class that leave no room for a pod, and propose to change
+those that a plan confirms."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.command_runs import joiner, node_class, pod, pool, write
+
+EFA = "vpc.amazonaws.com/efa"
+TYPES = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}
+INTERFACE = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
+
+CASES: Mapping[str, tuple[dict[str, Any], str, str]] = {
+    "no pods": ({"kubelet": {"maxPods": 0}}, "spec.kubelet.maxPods 0", "spec.kubelet.maxPods (0)"),
+    "kube": (
+        {"kubelet": {"kubeReserved": {"cpu": "1900m"}, "maxPods": 10}},
+        "spec.kubelet.kubeReserved {cpu: 1900m}",
+        "spec.kubelet.kubeReserved ({cpu: 1900m})",
+    ),
+    "system": (
+        {"kubelet": {"systemReserved": {"memory": "8Gi"}}},
+        "spec.kubelet.systemReserved {memory: 8Gi}",
+        "spec.kubelet.systemReserved ({memory: 8Gi})",
+    ),
+    "eviction": (
+        {"kubelet": {"evictionHard": {"memory.available": "99%"}}},
+        "spec.kubelet.evictionHard {memory.available: 99%}",
+        "spec.kubelet.evictionHard ({memory.available: 99%})",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_setting_of_the_class_that_leaves_no_room_is_the_reason_and_its_change_the_remedy(
+    name: str, tmp_path: Path, catalogue: Path
+) -> None:
+    spec, named, changed = CASES[name]
+    file = write(tmp_path, node_class(**spec), pool(requirements=[TYPES]), pod("a", cpu="500m", memory="512Mi"))
+
+    planned = joiner("plan", "-f", file, "--catalogue", catalogue, "-o", "json")
+    explained = joiner("explain", "pod", "a", "-f", file, "--catalogue", catalogue)
+
+    (reason,) = planned.json["pending"][0]["reasons"]
+    assert reason["reason"] == f"no instance type has enough resources, because of {named} of EC2NodeClass/default"
+    assert f"because of {named} of EC2NodeClass/default" in explained.out
+    assert f"EC2NodeClass/default would have to change {changed}." in explained.out
+
+
+def test_two_settings_that_leave_no_room_together_are_both_named(tmp_path: Path, catalogue: Path) -> None:
+    both = {"kubeReserved": {"cpu": "1900m"}, "systemReserved": {"cpu": "1900m"}}
+    file = write(tmp_path, node_class(kubelet=both), pool(requirements=[TYPES]), pod("a", cpu="500m"))
+
+    explained = joiner("explain", "pod", "a", "-f", file, "--catalogue", catalogue)
+
+    assert (
+        "EC2NodeClass/default would have to change spec.kubelet.kubeReserved ({cpu: 1900m}) and change "
+        "spec.kubelet.systemReserved ({cpu: 1900m})."
+    ) in explained.out
+
+
+def test_declared_interfaces_without_efa_are_the_reason_of_a_pod_that_requests_it(tmp_path: Path) -> None:
+    asking = pod("a")
+    asking["spec"]["containers"][0]["resources"]["limits"] = {EFA: "4"}
+    p4d = {**TYPES, "values": ["p4d.24xlarge"]}
+    file = write(tmp_path, node_class(networkInterfaces=[INTERFACE]), pool(requirements=[p4d]), asking)
+
+    explained = joiner("explain", "pod", "a", "-f", file)
+
+    assert f"short of {EFA}, because of spec.networkInterfaces of EC2NodeClass/default" in explained.out
+    assert "EC2NodeClass/default would have to change spec.networkInterfaces." in explained.out
+
+
+def test_a_pod_that_is_too_large_for_every_type_has_no_setting_as_its_reason(tmp_path: Path, catalogue: Path) -> None:
+    file = write(tmp_path, node_class(kubelet={"maxPods": 20}), pool(requirements=[TYPES]), pod("a", cpu="64"))
+
+    planned = joiner("plan", "-f", file, "--catalogue", catalogue, "-o", "json")
+    explained = joiner("explain", "pod", "a", "-f", file, "--catalogue", catalogue)
+
+    assert planned.json["pending"][0]["reasons"][0]["reason"] == "no instance type has enough resources"
+    assert "maxPods" not in explained.out
+
+
+def daemon_set(name: str) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod(name)["spec"]}
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize(("setting", "value"), [("maxPods", 0), ("maxPods", 2), ("podsPerCore", 1)])
+def test_a_setting_that_leaves_no_room_beside_daemons_is_named(
+    setting: str, value: int, tmp_path: Path, catalogue: Path
+) -> None:
+    """An m5.large has two vCPUs."""
+    own, daemons = node_class(kubelet={setting: value}), map(daemon_set, ("logs", "metrics"))
+    file = write(tmp_path, own, pool(requirements=[TYPES]), *daemons, pod("a"))
+
+    planned = joiner("plan", "-f", file, "--catalogue", catalogue, "-o", "json")
+
+    assert planned.json["pending"][0]["reasons"][0]["reason"].endswith(
+        f"because of spec.kubelet.{setting} {value} of EC2NodeClass/default"
+    )
