@@ -16,7 +16,15 @@ from joiner.planning import ExistingNode, PlannedNode, Snapshot
 from joiner.planning.planner import plan
 from joiner.pools.timestamps import format_timestamp
 from joiner_cli.manifest_plan import ManifestPlan
-from joiner_cli.pending_explanation import FITS, and_more, describe_offer, explain_pending_pod, find_pool, group_types
+from joiner_cli.pending_explanation import (
+    FITS,
+    UNREQUESTED,
+    and_more,
+    describe_offer,
+    explain_pending_pod,
+    find_pool,
+    group_types,
+)
 from joiner_cli.rendering.text_columns import format_columns, format_dollars
 from joiner_cli.rendering.text_columns import shorten_names as listed
 from joiner_cli.what_if_plans import apply_plan, what_if_effort
@@ -103,6 +111,7 @@ def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
         lines.append(
             f"As good: {', '.join(f'{one.instance_type} in {one.zone}' for one in same[:4])}{and_more(len(same) - 4)}."
         )
+    lines += _describe_left_out(pod, node, found)
     lines.append(f"Next best: {_plan_next_best(node, found)}")
     return "\n".join(lines)
 
@@ -110,11 +119,30 @@ def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
 def _explain_choice(pod: Pod, node: PlannedNode, others: Sequence[str], found: ManifestPlan) -> str:
     large = [group for group in group_types(pod, find_pool(node.pool, found), found) if group.stage == FITS]
     number = sum(len(group.types) for group in large)
-    can = f"{number:,} instance types of {node.pool} can hold it"
+    can = f"{number:,} instance {'type' if number == 1 else 'types'} of {node.pool} can hold it"
     if not others:
         return f"{can}; this is the cheapest plan found, with the pod alone on its node."
     price = format_dollars(found.plan.price_per_hour)
     return f"{can}; with {listed(others, most=4)} this one is part of the cheapest plan found ({price}/h)."
+
+
+def _describe_left_out(pod: Pod, node: PlannedNode, found: ManifestPlan) -> list[str]:
+    """Return a line about the types that could hold the pod, are launched only for pods that ask for them, and cost no
+    more than its node."""
+    groups = group_types(pod, find_pool(node.pool, found), found)
+    prices = {
+        one.name: min(
+            (each.price_per_hour for each in one.offerings if each.capacity_type == node.capacity_type),
+            default=float("inf"),
+        )
+        for one in found.catalogue.catalogue.types.values()
+    }
+    return [
+        f"Left out: {listed(cheap, most=4)} ({group.rule})."
+        for group in groups
+        if group.stage == UNREQUESTED
+        and (cheap := [name for name in group.types if prices[name] <= node.offer.price_per_hour])
+    ]
 
 
 def _plan_next_best(node: PlannedNode, found: ManifestPlan) -> str:

@@ -1,11 +1,13 @@
 """`joiner explain pod`: the reason for a node and the next best, or the rules that exclude each pool and type."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.cli.command_runs import deployment, joiner, pod, pool, write
+from tests.unit.cli.small_catalogue import small
 
 AMD = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]
 
@@ -81,7 +83,7 @@ def test_a_placed_pod_shows_its_node_and_the_next_best(tmp_path: Path, catalogue
         "shop/web-1 goes to a new node of NodePool/default: c6i.large in us-east-1a, on-demand, $0.0972/h.\n"
     )
     assert (
-        "8 instance types of NodePool/default can hold it; with shop/web-0, shop/web-2 this one is part" in answer.out
+        "6 instance types of NodePool/default can hold it; with shop/web-0, shop/web-2 this one is part" in answer.out
     )
     assert answer.out.endswith(
         "Next best: without c6i.large its 3 pods would go on m5.large in us-east-1a for $0.1082/h, $0.0110/h more.\n"
@@ -171,3 +173,28 @@ def test_an_unknown_pod_is_an_error(name: str, message: str, tmp_path: Path, cat
 
     assert (answer.exit_code, answer.out) == (1, "")
     assert answer.err.endswith(message)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left_out", "where"),
+    [
+        ({}, "Left out: m5.metal (bare metal: neither the pod nor the pool asks for it).", "m5.large"),
+        ({"karpenter.k8s.aws/instance-size": "metal"}, "", "m5.metal"),
+    ],
+)
+def test_a_cheaper_type_that_nothing_asks_for_is_named(
+    wanted: dict[str, str], left_out: str, where: str, tmp_path: Path
+) -> None:
+    types = small("m5.metal").to_json()
+    only = {name: types[name] for name in ("m5.large", "m5.metal", "g4dn.xlarge")}
+    for offering in only["m5.metal"]["offerings"]:
+        offering["pricePerHour"] = 0.01
+    catalogue = tmp_path / "cheap.json"
+    catalogue.write_text(json.dumps(only))
+    file = write(tmp_path, pool(), pod("a", nodeSelector=wanted))
+
+    text = joiner("explain", "pod", "a", "-f", file, "--catalogue", catalogue).out
+
+    assert f"default/a goes to a new node of NodePool/default: {where} in " in text
+    assert "1 instance type of NodePool/default can hold it" in text
+    assert [line for line in text.splitlines() if line.startswith("Left out")] == ([left_out] if left_out else [])

@@ -25,7 +25,7 @@ from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.address_limits import fill_other_zones, find_full_zones, limit_addresses
 from joiner.planning.planner import Planner
 from joiner.planning.search import fill_existing_nodes, propose_and_realize
-from joiner.planning.state.excluded_types import excluded_types
+from joiner.planning.state.excluded_types import excluded_types, only_opened
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.pools import ResolvedNodeClass
@@ -258,10 +258,12 @@ class ClusterSimulation:
         """
         full = find_full_zones(self.state).get(choice.pool_offers.pool.key, frozenset()) - {choice.one.offering.zone}
         need = [before - after for before, after in zip(choice.one.free, node.free, strict=True)]
+        open_to = choice.variant.common_to(group.index for group in node.planned)
         return [
             one.offer
             for one in self.state.replacement_offers(choice, node.planned)
-            if one.offer.capacity_type == choice.one.offer.capacity_type
+            if (open_to >> one.index & 1 or choice.pool_offers.pool.min_values)
+            and one.offer.capacity_type == choice.one.offer.capacity_type
             and one.offer.price_per_hour < price
             and one.offering.zone not in full
             and all(amount <= there for amount, there in zip(need, one.free, strict=True))
@@ -271,7 +273,7 @@ class ClusterSimulation:
         """Pack pods on new nodes with the planner, ``without`` these instance types; return whether all are placed."""
         state = self.state
         before = {node: dict(node.planned) for node in state.existing}
-        with excluded_types(state, without, find_full_zones(state)):
+        with only_opened(state), excluded_types(state, without, find_full_zones(state)):
             propose_and_realize(state, Meter(effort), effort.seed)
             state.quotas.clear()
             if state.pods_left and find_full_zones(state):

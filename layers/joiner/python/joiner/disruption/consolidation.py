@@ -26,7 +26,7 @@ from joiner.disruption.wave_plan import WaveWriter
 from joiner.disruption.wave_search import WaveSearch
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.limited_offer_search import has_supply
-from joiner.planning.model.blast_radius import without_radius
+from joiner.planning.model.blast_radius import as_running
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
 from joiner.planning.planner import uncollected
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
@@ -151,14 +151,14 @@ class _Consolidation:
 
     def _lower_bound(self, movable: Sequence[Candidate], price: float) -> tuple[float, dict[str, float]]:
         """Return the lowest possible price of the cluster if these nodes are removed and their pods placed anew, and
-        what each pod is worth. Running nodes may be larger than the blast radius, so it does not count."""
+        what each pod is worth. Rules that only new nodes keep do not count."""
         gone, claims = {one.node.name for one in movable}, {one.claim.key for one in movable}
         moving = {pod.key for one in movable for pod in one.pods}
         after = replace(
             self.world.unbound(self.snapshot, moving),
             nodes=tuple(node for node in self.snapshot.nodes if node.name not in gone),
             claims=tuple(claim for claim in self.snapshot.claims if claim.key not in claims),
-            pools=tuple(without_radius(pool) for pool in self.snapshot.pools),
+            pools=tuple(as_running(pool) for pool in self.snapshot.pools),
         )
         state = self.world.state(after)
         for group in state.groups.pending:

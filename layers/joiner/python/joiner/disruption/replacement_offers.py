@@ -1,8 +1,6 @@
 """The offers that can replace a node alone: one new node holds all pods that fit on no other node."""
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import and_
 
 import numpy as np
 
@@ -52,7 +50,7 @@ class ReplacementOffers:
         total, mask = self._sum(contents), group_mask(contents)
         for choices, free, prices in self._tiers:
             fitting = np.flatnonzero((free >= total).all(axis=1)).tolist()
-            able = [at for at in fitting if choices[at].groups & mask == mask]
+            able = [at for at in fitting if choices[at].groups & mask == mask and _may_open(choices[at], contents)]
             if able:
                 return [choices[at] for at in sorted(able, key=lambda at: prices[at]) if prices[at] < below - 1e-9]
         return []
@@ -80,7 +78,7 @@ class ReplacementOffers:
         codes, zones = columns.codes(names.ZONE)
         found: set[str] = set()
         for variant in pool_offers.variants:
-            open_to = reduce(and_, (variant.bits[group.index] for group in contents))
+            open_to = variant.common_to(group.index for group in contents)
             held = fitting & unpack_bits(open_to, len(pool_offers.launchable))
             found |= {zone for code in np.unique(codes[held]).tolist() if (zone := zones[code]) is not None}
         return found
@@ -91,6 +89,11 @@ class ReplacementOffers:
         for group, keys in contents.items():
             total += np.array(group.vector, float) * len(keys)
         return total
+
+
+def _may_open(choice: OfferChoice, contents: Contents) -> bool:
+    """Return whether one of these pods may open a node of the choice; all of them may be there."""
+    return choice.variant.may_open((group.index for group in contents), choice.one)
 
 
 def _may_be_in(zone: str, pool: NodePool, contents: Contents) -> bool:

@@ -40,6 +40,7 @@ from joiner.planning.state.checkpoint import score_plan
 from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
+from joiner.planning.unrequested_nodes import replan_unrequested
 from joiner.pools import ResolvedNodeClass
 
 if TYPE_CHECKING:  # It needs numpy, which only the planning functions contain.
@@ -128,7 +129,8 @@ class Planner:
         build = partial(self.state, snapshot, classes=classes, ceilings=ceilings, policies=policies)
         prices = partial(self.prices, snapshot, catalogue, classes=classes)
         search = partial(_search, snapshot=snapshot, catalogue=catalogue, meter=meter, seed=effort.seed, prices=prices)
-        run = partial(_finish, search, meter=meter, policies=policies, tolerances=tolerances, classes=classes)
+        rest = partial(_search_rest, meter=meter, seed=effort.seed)
+        run = partial(_finish, search, rest, meter=meter, policies=policies, tolerances=tolerances, classes=classes)
         state, finished, left_out = _search_beside_spreads(catalogue, frozenset(unavailable), build=build, run=run)
         found, addresses = finished.found, finished.addresses
         mixes = keep_capacity_mix(state)  # last, for it counts the nodes of the finished plan
@@ -160,6 +162,7 @@ class _Finished:
 
 def _finish(
     search: Callable[..., "SearchResult"],
+    rest: Callable[[PlanState], object],
     state: PlanState,
     *,
     build: Callable[[Catalogue], PlanState],
@@ -168,9 +171,11 @@ def _finish(
     tolerances: PlanTolerances | None,
     classes: Mapping[str, ResolvedNodeClass],
 ) -> _Finished:
-    """Leave the plan of the search in the state, simplified, and without the nodes that no subnet has an address
-    for."""
+    """Leave the plan of the search in the state, simplified, and without the nodes that no subnet has an address for or
+    that no pod asks for. ``rest`` searches a plan for the pods that are left."""
     found = search(state, build=build)
+    if replan_unrequested(state, rest):
+        found = replace(found, greedy=None, proven=_prove_without(state, meter))
     simplified = _simplify(state, policies, tolerances if meter.allowance else None)
     return _Finished(found, simplified, keep_addresses(state, classes))
 
@@ -223,12 +228,19 @@ def _search(
     return search_with_commitments(state, without, CommitmentUse(snapshot, prices()), meter, seed)
 
 
+def _search_rest(state: PlanState, *, meter: Meter, seed: int) -> None:
+    """Place the pods that are left; reserved capacity is used, and commitments as the first search has left them."""
+    from joiner.planning.limited_offer_search import search_with_supplies
+
+    search_with_supplies(state, meter, seed)
+
+
 def _has_several_zones(state: PlanState) -> bool:
     return len({node.labels.get(names.ZONE) for node in state.new}) > 1
 
 
 def _prove_without(state: PlanState, meter: Meter) -> float:
-    """Return the lower bound for the pods that the plan places although subnets lack addresses."""
+    """Return the lower bound for the pods that the plan places although others lost their nodes after the search."""
     from joiner.planning.search import prove_plan
 
     return min(prove_plan(state, meter), state.price)

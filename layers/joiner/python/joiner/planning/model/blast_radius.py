@@ -50,11 +50,10 @@ def share_of(group: PodGroup, offered_pools: Iterable[PoolOffers]) -> float | No
     return max(limited) if limited and len(limited) == len(shares) else None
 
 
-def without_radius(pool: NodePool) -> NodePool:
-    """Return the pool without its blast radius."""
-    if pool.planning.blast_radius == BlastRadius():
-        return pool
-    return replace(pool, planning=replace(pool.planning, blast_radius=BlastRadius()))
+def as_running(pool: NodePool) -> NodePool:
+    """Return the pool without the rules that only new nodes keep: its running nodes may be larger than the blast
+    radius, and of exotic types."""
+    return replace(pool, planning=replace(pool.planning, blast_radius=BlastRadius(), every_type=True))
 
 
 def within_vcpus(
@@ -76,10 +75,10 @@ def within_vcpus(
         zone: bits & ~sum(1 << one.index for one in small.get(zone, ()))
         for zone, bits in offer_set.positions(names.ZONE)[0].items()
     }
-    terms = {term for group in groups for term in _host_affinity(group)}
+    neighbours = find_host_neighbours(groups)
     found = dict(accepted)
     for group in groups:
-        if _host_affinity(group) or any(_may_select(term, group) for term in terms):
+        if group in neighbours:
             continue
         mine = accepted[group.index]
         for zone, bits in large.items():
@@ -87,6 +86,20 @@ def within_vcpus(
                 mine >> one.index & 1 and one.supply is None and fits(group, one.free) for one in small.get(zone, ())
             ):
                 found[group.index] &= ~bits
+    return found
+
+
+def find_host_neighbours(groups: Sequence[PodGroup]) -> dict[PodGroup, list[PodGroup]]:
+    """Return by group all groups, itself included, whose pods required affinity may force onto a host with its pods. No
+    other groups are keys."""
+    terms = {group: mine for group in groups if (mine := _host_affinity(group))}
+    found: dict[PodGroup, list[PodGroup]] = {}
+    for group in groups if terms else ():
+        mine = terms.get(group, [])
+        near = [one for one in groups if any(_may_select(term, one) for term in mine)] if mine else []
+        near += [one for one, its in terms.items() if one not in near and any(_may_select(term, group) for term in its)]
+        if near or mine:
+            found[group] = near if group in near else [group, *near]
     return found
 
 

@@ -7,7 +7,7 @@ again.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, TypeVar
 
 from joiner import names
@@ -147,13 +147,56 @@ class NodeOffer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Openings:
+    """The offers of one pool that each group of pods may use, by its index, as bits (``exotic_offers``).
+
+    ``joined`` are the offers of nodes on which its pods may be, and ``opened`` those of which it may open a node.
+    ``accepted`` are all offers that its rules accept. ``of_pool`` are the offers of nodes that are launched without
+    pods.
+    """
+
+    joined: Mapping[int, int]
+    opened: Mapping[int, int]
+    accepted: Mapping[int, int]
+    of_pool: int
+
+    def within(self, kept: int) -> "Openings":
+        """Return the openings without other offers than ``kept``."""
+        joined, opened, accepted = (
+            {group: offers & kept for group, offers in each.items()}
+            for each in (self.joined, self.opened, self.accepted)
+        )
+        return Openings(joined, opened, accepted, self.of_pool & kept)
+
+
+NO_OPENINGS: Final = Openings({}, {}, {}, 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PoolVariant:
-    """A pool with values for the labels that it leaves open (``labels``). ``bits`` are, by group, the offers that the
-    group may use."""
+    """A pool with values for the labels that it leaves open (``labels``), and the offers that each group may use."""
 
     pool: NodePool
     labels: Mapping[str, str]
-    bits: Mapping[int, int] = field(default_factory=dict)
+    openings: Openings = NO_OPENINGS
+
+    @property
+    def bits(self) -> Mapping[int, int]:
+        """Return by group the offers of nodes on which its pods may be, as bits."""
+        return self.openings.joined
+
+    def common_to(self, groups: Iterable[int]) -> int:
+        """Return the offers that a node with pods of these groups, by index, may have: all of them may be there, and at
+        least one may open it. Without groups, the offers of nodes without pods."""
+        joined, opened, openings = -1, 0, self.openings
+        for index in groups:
+            joined &= openings.joined[index]
+            opened |= openings.opened[index]
+        return joined & opened if joined != -1 else openings.of_pool
+
+    def may_open(self, groups: Iterable[int], one: NodeOffer) -> bool:
+        """Return whether one of these groups, by index, may open a node of the offer."""
+        return any(self.openings.opened[index] >> one.index & 1 for index in groups)
 
 
 Derived = TypeVar("Derived")
@@ -186,8 +229,8 @@ class OfferSet:
                 value = one.label(key)
                 (without if value is None else with_value.setdefault(value, [])).append(one.index)
             self._positions[key] = (
-                {value: _as_bits(positions) for value, positions in with_value.items()},
-                _as_bits(without),
+                {value: as_bits(positions) for value, positions in with_value.items()},
+                as_bits(without),
             )
         return self._positions[key]
 
@@ -311,7 +354,12 @@ def meets_min_values(offers: Iterable[NodeOffer], minimums: Mapping[str, int]) -
     return not minimums
 
 
-def _as_bits(positions: Sequence[int]) -> int:
+def as_bits(positions: Sequence[int]) -> int:
+    """Return a number with a bit for each of these positions, which are ascending.
+
+    >>> bin(as_bits([0, 3]))
+    '0b1001'
+    """
     if not positions:
         return 0
     marks = bytearray(positions[-1] // 8 + 1)

@@ -7,6 +7,7 @@ from typing import Final
 
 from joiner.cluster import ABSENT, ValueSet
 from joiner.planning.model.blast_radius import within_vcpus
+from joiner.planning.model.exotic_offers import find_openings
 from joiner.planning.model.node_offers import INSTANCE_LABELS, OfferSet, PoolVariant
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.pools import NodePool
@@ -32,8 +33,8 @@ def compile_variants(pool: NodePool, offer_set: OfferSet, groups: PodGroups) -> 
         if number >= MOST_VARIANTS:
             break
         labels = {key: value for key, value in combination if value is not None}
-        accepted = _bits(labels, offer_set, groups)
-        found.append(PoolVariant(pool, labels, within_vcpus(pool, offer_set, groups.pending, accepted)))
+        accepted = within_vcpus(pool, offer_set, groups.pending, _bits(labels, offer_set, groups))
+        found.append(PoolVariant(pool, labels, find_openings(pool, offer_set, groups.pending, accepted)))
     return tuple(found)
 
 

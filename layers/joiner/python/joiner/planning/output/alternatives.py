@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 
 from joiner import names
+from joiner.catalogue.exotic_types import exotic_kinds
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
-from joiner.planning.output.spot_choices import SpareAllowance, choose_offers, is_exotic, is_spot, limit_price
+from joiner.planning.output.spot_choices import SpareAllowance, choose_offers, is_spot, limit_price
 from joiner.planning.relaxation.dominance import distinguishing_keys
 from joiner.planning.relaxation.offer_table import OfferColumns, columns_of, unpack_bits
 from joiner.planning.state.node_state import NodeState
@@ -48,9 +49,7 @@ class OfferAlternatives:
         Alternatives are not in the ``closed`` zones, whose subnets have no address for this node; if minValues requires
         them there, they come last.
         """
-        bits = -1
-        for group in node.planned:
-            bits &= choice.variant.bits[group.index]
+        bits = choice.variant.common_to(group.index for group in node.planned)
         if choice.pool_offers.pool.min_values:
             return self._found(node, choice, bits, closed)
         known = (choice, bits, closed, *node.free)
@@ -71,9 +70,7 @@ class OfferAlternatives:
         pool, offer_set, own = choice.pool_offers.pool, choice.pool_offers.offer_set, choice.one
         need = [before - after for before, after in zip(own.free, node.free, strict=True)]
         if (offer_set, bits) not in self._open:
-            self._open[offer_set, bits] = (
-                unpack_bits(bits, len(offer_set.launchable)) if bits >= 0 else np.ones(len(offer_set.launchable), bool)
-            )
+            self._open[offer_set, bits] = unpack_bits(bits, len(offer_set.launchable))
         if choice.pool_offers not in self._price_lists:
             limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
             self._price_lists[choice.pool_offers] = offer_set.derived(PriceLists).of(
@@ -98,6 +95,7 @@ class OfferAlternatives:
                 key=lambda one: (
                     one.offering.zone in closed,
                     _heavier(one, own, pool.limits),
+                    not bits >> one.index & 1,
                     one.offer,
                     one.index,
                 )
@@ -146,7 +144,9 @@ class PriceList:
         ]
         self._place = np.argsort(self._order)
         ranked = [offers[at] for at in self._order]
-        self._exotic: Marks = np.array([is_exotic(one) for one in ranked], dtype=bool)
+        self._exotic: Marks = np.array(
+            [bool(exotic_kinds(one.model.name, one.model.labels)) for one in ranked], dtype=bool
+        )
         self._on_demand: Marks = np.array([one.offering.capacity_type == names.ON_DEMAND for one in ranked], dtype=bool)
         self._alike: dict[int, tuple[Whole, Floats]] = {}
 

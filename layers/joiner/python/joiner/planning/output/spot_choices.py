@@ -18,14 +18,6 @@ MOST_TYPES: Final = 60
 MOST_OFFERS: Final = 120
 """A fleet accepts 300 offers. Plans and claims list them for every node, so this keeps them small."""
 
-EXOTIC_LABELS: Final = (f"{names.INSTANCE_PREFIX}gpu-count", f"{names.INSTANCE_PREFIX}accelerator-count")
-
-
-def is_exotic(one: NodeOffer) -> bool:
-    """Return whether the type is bare metal or has accelerators."""
-    size = one.model.labels.get(f"{names.INSTANCE_PREFIX}size", one.model.name.partition(".")[2])
-    return size.startswith("metal") or any(one.model.labels.get(name) for name in EXOTIC_LABELS)
-
 
 class SpareAllowance:
     """How much larger or more expensive than planned each new spot node may become, within limits and ceilings."""

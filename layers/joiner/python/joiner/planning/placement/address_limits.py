@@ -20,6 +20,7 @@ from joiner.planning.placement.node_exchange import NodeExchange, offers_for
 from joiner.planning.plan import Reason
 from joiner.planning.state.address_use import AddressUse
 from joiner.planning.state.constraint_check import find_misplaced
+from joiner.planning.state.excluded_types import only_opened
 from joiner.planning.state.limit_violations import AddressViolation
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
@@ -195,7 +196,8 @@ def fill_other_zones(state: PlanState) -> None:
     shares = {group.index: size for group, size in estimate_sizes(state, state.groups.pending).items()}
     for _ in range(MOST_ROUNDS):
         before = state.pods_left
-        SequentialPlacer(state, OfferFrontier(state, find_full_zones(state)), shares, PlacementStrategy()).fill()
+        with only_opened(state):
+            SequentialPlacer(state, OfferFrontier(state, find_full_zones(state)), shares, PlacementStrategy()).fill()
         if state.pods_left in (0, before):
             break
 

@@ -17,9 +17,8 @@ def has_preferences(state: PlanState, group: PodGroup) -> bool:
 
 def offers_for(choice: OfferChoice, planned: Mapping[PodGroup, int]) -> Iterator[NodeOffer]:
     """Yield the offers of the same pool and variant that hold these pods, by their labels and resources."""
-    need, bits = sum_needs(planned.items(), len(choice.one.free)), -1
-    for group in planned:
-        bits &= choice.variant.bits[group.index]
+    need = sum_needs(planned.items(), len(choice.one.free))
+    bits = choice.variant.common_to(group.index for group in planned)
     for one in choice.pool_offers.launchable:
         if bits >> one.index & 1 and all(map(int.__le__, need, one.free)):
             yield one

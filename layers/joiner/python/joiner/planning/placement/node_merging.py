@@ -106,11 +106,8 @@ class OfferArrays:
 
     def open_to(self, state: PlanState, pattern: Pattern) -> Marks:
         """Return the offers that may replace the offer of a pattern, by every label that matters."""
-        bits = -1
-        keys = {names.CAPACITY_TYPE}
-        for group, _ in pattern.planned:
-            bits &= pattern.choice.variant.bits[group.index]
-            keys |= state.keys_of(group)
+        bits = pattern.choice.variant.common_to(group.index for group, _ in pattern.planned)
+        keys = {names.CAPACITY_TYPE}.union(*(state.keys_of(group) for group, _ in pattern.planned))
         marks = self.marked(bits) & self.allowed
         for key in sorted(keys):
             if pattern.choice.variant.labels.get(key) is None:

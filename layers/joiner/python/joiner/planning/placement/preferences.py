@@ -110,9 +110,7 @@ class PreferenceMover:
         need = sum_needs(planned.items(), len(own.one.free))
         found: dict[tuple[object, ...], OfferChoice] = {}
         for variant in own.pool_offers.variants:
-            bits = -1
-            for group in planned:
-                bits &= variant.bits[group.index]
+            bits = variant.common_to(group.index for group in planned)
             for one in self._of_price(own.pool_offers, own.one.offering.price_per_hour):
                 same = one is own.one and variant is own.variant
                 if not same and bits >> one.index & 1 and all(map(int.__le__, need, one.free)):

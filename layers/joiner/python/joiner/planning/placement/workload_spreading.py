@@ -38,7 +38,13 @@ class WorkloadSpreading:
         self._state = state
         self._work = 0
         highest = max((one.pool.weight for one in state.offered_pools), default=0)
-        self._nodes = [node for node in state.new if node.choice and node.choice.pool_offers.pool.weight == highest]
+        self._nodes = [
+            node
+            for node in state.new
+            if node.choice
+            and node.choice.pool_offers.pool.weight == highest
+            and all(_may_open(group, node) for group in node.planned)
+        ]
         self._zones: dict[int, dict[str, int]] = {}
         self._able: dict[int, bool] = {}
         for node in (*state.existing, *state.new):
@@ -83,7 +89,7 @@ class WorkloadSpreading:
 
     def _pairs(self, group: PodGroup) -> Iterator[tuple[NodeState, NodeState]]:
         """Yield nodes with many pods of the group, each with nodes that have few."""
-        nodes = [node for node in self._nodes if self._state.suits(group, node)]
+        nodes = [node for node in self._nodes if self._state.suits(group, node) and _may_open(group, node)]
         fullness = {id(node): (self._here(group, node), node.planned.get(group, 0)) for node in nodes}
         by_fullness = sorted(nodes, key=lambda node: (fullness[id(node)], node.name))
         givers = [node for node in reversed(by_fullness) if node.planned.get(group, 0)]
@@ -106,7 +112,7 @@ class WorkloadSpreading:
     def _exchange(self, group: PodGroup, giver: NodeState, taker: NodeState) -> int:
         """Exchange pods of the group for pods of another one that are about as large; return how many were moved."""
         for other in sorted(taker.planned, key=lambda one: one.index):
-            if other is group or not self._may_move(other):
+            if other is group or not self._may_move(other) or not _may_open(other, giver):
                 continue
             for number, others in _ratios(group, other):
                 gain = self._gain(group, giver, taker, number) + self._gain(other, taker, giver, others)
@@ -143,6 +149,11 @@ class WorkloadSpreading:
     def _count(self, group: PodGroup, node: NodeState, number: int) -> None:
         zones = self._zones.setdefault(group.index, {})
         zones[_zone(node)] = zones.get(_zone(node), 0) + number
+
+
+def _may_open(group: PodGroup, node: NodeState) -> bool:
+    """Return whether the group may open such a node: a node that only its other pods may open must keep them."""
+    return node.choice is not None and node.choice.variant.may_open((group.index,), node.choice.one)
 
 
 def _zone(node: NodeState) -> str:

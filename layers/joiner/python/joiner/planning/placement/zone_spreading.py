@@ -113,7 +113,7 @@ class ZoneSpreading:
                 break
             if more > TINY and self._state.price + more > self._most + TINY:
                 continue
-            if not all(choice.variant.bits[group.index] >> one.index & 1 for group in planned):
+            if not choice.variant.common_to(group.index for group in planned) >> one.index & 1:
                 continue
             if self._exchange.replace([node], self._choice(choice, one)):
                 self._count_pods(planned, one.offering.zone, 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from joiner.planning.state.plan_state import PlanState
@@ -22,11 +23,23 @@ def excluded_types(
             1 << one.index for one in pool_offers.launchable if one.model.name in types or one.offering.zone in shut
         )
         for variant in pool_offers.variants:
-            bits = dict(variant.bits)
-            changed.append((variant, bits))
-            object.__setattr__(variant, "bits", {group: offers & kept for group, offers in bits.items()})
+            changed.append((variant, variant.openings))
+            object.__setattr__(variant, "openings", variant.openings.within(kept))
     try:
         yield
     finally:
-        for variant, bits in changed:
-            object.__setattr__(variant, "bits", bits)
+        for variant, openings in changed:
+            object.__setattr__(variant, "openings", openings)
+
+
+@contextmanager
+def only_opened(state: PlanState) -> Iterator[None]:
+    """Let pods use only offers of which they may open a node, and restore the offers at the end."""
+    variants = [(variant, variant.openings) for each in state.offered_pools for variant in each.variants]
+    for variant, openings in variants:
+        object.__setattr__(variant, "openings", replace(openings, joined=openings.opened))
+    try:
+        yield
+    finally:
+        for variant, openings in variants:
+            object.__setattr__(variant, "openings", openings)

@@ -320,9 +320,9 @@ class PlanState:
     def _shared_by(self, choice: OfferChoice, inside: Iterable[PodGroup]) -> tuple[int, frozenset[str]]:
         """Return the offers that all of these pods may use, and the labels in which an offer that replaces this one
         must be equal to it."""
-        bits, keys = -1, frozenset[str]()
+        bits, keys, accepted = -1, frozenset[str](), choice.variant.openings.accepted
         for group in inside:
-            bits &= choice.variant.bits[group.index]
+            bits &= accepted[group.index]
             keys |= self.keys_of(group)
         return bits, keys
 

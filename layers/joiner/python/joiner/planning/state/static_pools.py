@@ -54,6 +54,7 @@ def missing_static_nodes(
             short += [UnlaunchedNodes(pool.key, lacking, pool_offers.closed)] if lacking else []
             continue
         offers = pool_offers.fixed.offer_set.derived(_sort_by_price)
+        of_pool = pool_offers.fixed.variants[0].openings.of_pool
         allowed, wanted = _missing(pool, pool.replicas, existing)
         why = "its limits.nodes allows no more nodes: raise it, or lower replicas" if allowed < wanted else ""
         if pool.claim and strict and not meets_min_values(offers, pool.min_values):
@@ -61,7 +62,8 @@ def missing_static_nodes(
         if allowed > most:
             allowed, why = most, _NEXT
         made = 0
-        while made < allowed and not (refused := draft.add_cheapest(pool_offers.fixed, offers)):
+        open_offers = [one for one in offers if of_pool >> one.index & 1] if allowed else []
+        while made < allowed and not (refused := draft.add_cheapest(pool_offers.fixed, open_offers)):
             made += 1
         if made < allowed:
             why = refused

@@ -1,0 +1,96 @@
+"""Bare metal and instance types with accelerators: types that a plan launches only where something asks for them.
+
+They are scarce, bare metal takes minutes longer to boot, and pods without a device would occupy the devices that other
+pods need; as spot, they are sometimes cheaper than common types even so. Karpenter drops them from a launch while
+another type remains. Source: karpenter-provider-aws, ``pkg/providers/instance/filter/filter.go`` (exotic types). Types
+with FPGAs and media accelerators are added here, for the same reason.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from joiner import names
+from joiner.catalogue.burstable_types import CATEGORY, FAMILY
+from joiner.cluster import ABSENT, Requirements
+
+METAL: Final = "bare metal"
+ACCELERATORS: Final = "accelerators"
+
+COMMON: Final[frozenset[str]] = frozenset()
+"""The kinds of a type that is not exotic."""
+SIZE: Final = f"{names.INSTANCE_PREFIX}size"
+DEVICE_COUNTS: Final = (f"{names.INSTANCE_PREFIX}gpu-count", f"{names.INSTANCE_PREFIX}accelerator-count")
+DEVICE_LABELS: Final = (f"{names.INSTANCE_PREFIX}gpu-", f"{names.INSTANCE_PREFIX}accelerator-")
+DEVICE_CATEGORIES: Final = frozenset({"f", "vt"})
+"""Categories of FPGAs and of media accelerators, which no label of Karpenter counts."""
+NAMING: Final[Mapping[str, frozenset[str]]] = {
+    names.INSTANCE_TYPE: frozenset({METAL, ACCELERATORS}),
+    SIZE: frozenset({METAL}),
+    FAMILY: frozenset({ACCELERATORS}),
+    CATEGORY: frozenset({ACCELERATORS}),
+}
+"""The kinds that a list of values of a label names. A family has common sizes beside its bare metal, so it does not
+name the latter."""
+
+
+def exotic_kinds(name: str, labels: Mapping[str, str]) -> frozenset[str]:
+    """Return which of bare metal and accelerators an instance type is or has, by its name and labels.
+
+    >>> sorted(exotic_kinds("g4dn.metal", {DEVICE_COUNTS[0]: "8"})), sorted(exotic_kinds("m5.large", {}))
+    (['accelerators', 'bare metal'], [])
+    """
+    metal = labels.get(SIZE, name.partition(".")[2]).startswith("metal")
+    devices = any(labels.get(key) for key in DEVICE_COUNTS) or labels.get(CATEGORY) in DEVICE_CATEGORIES
+    return COMMON | ({METAL} if metal else COMMON) | ({ACCELERATORS} if devices else COMMON)
+
+
+def named_kinds(labels: Mapping[str, str], requirements: Requirements) -> frozenset[str]:
+    """Return which kinds of an instance type these requirements of a pool or of a pod name, by its labels.
+
+    A list names a type if the type's value is in it; a requirement on a device names accelerators unless types without
+    the device meet it.
+
+    >>> g5 = {CATEGORY: "g", SIZE: "metal"}
+    >>> [sorted(named_kinds(g5, Requirements.from_labels(one))) for one in ({CATEGORY: "g"}, {SIZE: "metal"}, {})]
+    [['accelerators'], ['bare metal'], []]
+    """
+    named = COMMON
+    for key, values in requirements.items():
+        if key in NAMING and values.finite and labels.get(key) in values:
+            named |= NAMING[key]
+        elif key.startswith(DEVICE_LABELS) and ABSENT not in values:
+            named |= {ACCELERATORS}
+    return named
+
+
+def find_unrequested(
+    types: Mapping[str, Mapping[str, str]], requirements: Iterable[Requirements]
+) -> dict[str, frozenset[str]]:
+    """Return the types that can hold a pod and that a plan does not launch for it, with the kinds that no requirement
+    of its pool or its own names. ``types`` are the labels of all types that can hold it, by name.
+
+    If there is no other type, those of the fewest kinds that the pod needs are launched.
+
+    >>> gpus = {DEVICE_COUNTS[0]: "1"}
+    >>> types = {"m5.large": {}, "m5.metal": {}, "g5.xlarge": gpus, "g5.metal": gpus}
+    >>> sorted(find_unrequested(types, []))
+    ['g5.metal', 'g5.xlarge', 'm5.metal']
+    >>> sorted(find_unrequested({name: types[name] for name in ("g5.xlarge", "g5.metal")}, []))
+    ['g5.metal']
+    """
+    listed = list(requirements)
+    left = {
+        name: exotic_kinds(name, labels) - COMMON.union(*(named_kinds(labels, one) for one in listed))
+        for name, labels in types.items()
+    }
+    if all(left.values()):
+        needed = COMMON if any(ACCELERATORS not in kinds for kinds in left.values()) else frozenset({ACCELERATORS})
+        if needed not in left.values():
+            return {}
+        left = {name: kinds - needed for name, kinds in left.items()}
+    return {name: kinds for name, kinds in left.items() if kinds}
+
+
+def names_kinds(requirements: Requirements) -> bool:
+    """Return whether the requirements may name bare metal or accelerators of some type."""
+    return any(key in NAMING or key.startswith(DEVICE_LABELS) for key in requirements)
