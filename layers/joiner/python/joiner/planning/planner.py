@@ -27,6 +27,7 @@ from joiner.planning.output.plan_problems import find_plan_problems
 from joiner.planning.placement.address_limits import AddressLimits, keep_addresses
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
+from joiner.planning.placement.unrequested_nodes import replan_unrequested
 from joiner.planning.plan import Plan, Reason
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS, Ceilings, PlanPolicies, PlanTolerances
 from joiner.planning.plan_simplification import UNCHANGED, Simplification
@@ -40,7 +41,6 @@ from joiner.planning.state.checkpoint import score_plan
 from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
-from joiner.planning.unrequested_nodes import replan_unrequested
 from joiner.pools import ResolvedNodeClass
 
 if TYPE_CHECKING:  # It needs numpy, which only the planning functions contain.
