@@ -1,4 +1,4 @@
-"""How many instance types a spot launch may choose among, and what is said of too few: by the cluster and by a plan.
+"""How many instance types a spot launch may choose among, and the message about too few, in a cluster and in a plan.
 
 Source: Amazon EC2 user guide, "Best practices for Amazon EC2 Spot" (be flexible about instance types); Karpenter warns
 below the same number (``pkg/providers/instance/instance.go``, instanceTypeFlexibilityThreshold).
@@ -12,7 +12,7 @@ FEW_TYPES: Final = 5
 
 
 def describe_few_choices(types: Collection[str], owner: str, *, of_claim: bool) -> str:
-    """Return what is said of spot nodes of these types only; empty if they are enough. ``owner`` is the pool or the
+    """Return the message about spot nodes of these types only; empty if they are enough. ``owner`` is the pool or the
     standalone claim with the requirements, such as ``NodePool/web``.
 
     >>> print(describe_few_choices(["m5.large"], "NodeClaim/one", of_claim=True))

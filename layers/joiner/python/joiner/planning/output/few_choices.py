@@ -1,4 +1,4 @@
-"""What a plan says of nodes that leave EC2 little choice: few types for a spot node, fewer values than minValues."""
+"""Warnings about nodes that leave EC2 little choice: few types for a spot node, fewer values than minValues require."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,8 +20,8 @@ def find_few_choices(nodes: Sequence[PlannedNode], pools: Mapping[str, NodePool]
         if node.min_values_relaxed:
             relaxed.setdefault(node.pool, []).append(node)
     for key, types in sorted(least.items()):
-        if said := describe_few_choices(types, key, of_claim=bool(pools[key].claim)):
-            yield f"{key}: {said[0].lower()}{said[1:]}"
+        if message := describe_few_choices(types, key, of_claim=bool(pools[key].claim)):
+            yield f"{key}: {message[0].lower()}{message[1:]}"
     for key, mine in sorted(relaxed.items()):
         yield _describe_relaxed(mine, pools[key])
 
