@@ -98,3 +98,25 @@ def test_pods_are_spread_over_partitions_by_a_pool_for_each() -> None:
     found = plan(Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE), classes=classes)
 
     assert (partitions_of(found), found.pending) == (["1", "2", "3"], ())
+
+
+@pytest.mark.parametrize(
+    ("group", "key", "value", "has"),
+    [
+        (None, names.PLACEMENT_GROUP, "pg-1", f"no label {names.PLACEMENT_GROUP}"),
+        (TOGETHER, names.PLACEMENT_GROUP, "pg-2", f"{names.PLACEMENT_GROUP} pg-1"),
+        (TOGETHER, names.PLACEMENT_PARTITION, "1", f"no label {names.PLACEMENT_PARTITION}"),
+    ],
+)
+def test_a_pool_that_requires_another_placement_group_than_that_of_its_class_has_the_class_as_its_reason(
+    group: PlacementGroup | None, key: str, value: str, has: str
+) -> None:
+    pool = node_pool(requirements=[{"key": key, "operator": "In", "values": [value]}])
+    classes = {name: replace(one, placement_group=group) for name, one in CLASSES.items()}
+
+    made = plan(Snapshot.from_lists(cluster(pods(1), pool)), Catalogue.from_json(CATALOGUE), classes=classes)
+
+    cause = f"spec.placementGroupSelector: its nodes have {has}, and the pool requires {key} In [{value}]: change "
+    (reason,) = made.pending[0].reasons
+    assert cause in reason.reason
+    assert any(cause in one.message for one in made.problems if one.object == "NodePool/default")

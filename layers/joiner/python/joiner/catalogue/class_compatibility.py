@@ -21,8 +21,9 @@ from joiner.pools.node_class import EFA_ONLY, field_path
 
 XEN = "xen"
 HYPERVISOR = f"{names.INSTANCE_PREFIX}hypervisor"
-OF_FAMILY: Final = (names.OS, WINDOWS_BUILD)
-"""Labels of nodes that their image family decides."""
+OF_GROUP: Final = (names.PLACEMENT_GROUP, names.PLACEMENT_PARTITION)
+OF_CLASS: Final = (names.OS, WINDOWS_BUILD, *OF_GROUP)
+"""Labels of nodes that their class decides, by its image family and its placement group."""
 FIRST_GRAVITON = "a1."
 """The beginning of the names of all types with Graviton 1."""
 WITHOUT_WINDOWS: Final = frozenset({"c3", "c4", "d2", "i2", "m4", "m6a", "r3"})
@@ -102,10 +103,10 @@ def list_exclusions(
 
     A requirement on a label that the class decides, such as the operating system, is one that the class does not meet.
     """
-    found, other_labels = [], _find_other_labels(pool, node_class)
+    found, other_labels = [], _find_other_labels(pool, node_class, resolved)
     for name in sorted(catalogue.types):
         known = catalogue.types[name]
-        if any(key in known.labels and key not in OF_FAMILY for key in pool.requirements.unmet(known.labels)):
+        if any(key in known.labels and key not in OF_CLASS for key in pool.requirements.unmet(known.labels)):
             continue
         exclusion = other_labels or find_exclusion(known, node_class, resolved)
         if exclusion is None:
@@ -114,16 +115,21 @@ def list_exclusions(
     return found
 
 
-def _find_other_labels(pool: NodePool, node_class: NodeClass | None) -> Exclusion | None:
-    """Return the requirement of a pool on a label of its nodes that their image family decides, if they do not meet it;
-    else None."""
+def _find_other_labels(
+    pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass | None
+) -> Exclusion | None:
+    """Return the requirement of a pool on a label of its nodes that their class decides, if they do not meet it; else
+    None. A placement group that the class selects and that was not looked up may have any labels."""
     own = node_class or NodeClass(pool.class_ref.name, pool.class_ref.kind)
-    labels = {names.OS: "linux", **family_labels(own)}
+    group = resolved.placement_labels(pool.requirements) if resolved else {}
+    labels = {names.OS: "linux", **family_labels(own), **group}
+    unknown = OF_GROUP if own.placement_group and not group else ()
     for key in pool.requirements.unmet(labels):
-        if key in OF_FAMILY:
+        if key in OF_CLASS and key not in unknown:
             has = f"{key} {labels[key]}" if key in labels else f"no label {key}"
             cause = f"its nodes have {has}, and the pool requires {key} {pool.requirements[key]}"
-            return Exclusion(_field_of_family(own), cause, "the requirement of the pool")
+            field = "spec.placementGroupSelector" if key in OF_GROUP else _field_of_family(own)
+            return Exclusion(field, cause, "the requirement of the pool")
     return None
 
 

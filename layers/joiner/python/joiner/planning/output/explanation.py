@@ -180,10 +180,7 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
     if full:
         return f"the pod and the daemon sets do not fit together on any suitable instance type: {full}"
     if excluded or pool_offers.closed:
-        of_class = f"its {pool_offers.pool.class_ref.described}"
-        return excluded or (
-            explain_exclusions(pool_offers.exclusions, of_class) if pool_offers.exclusions else pool_offers.closed
-        )
+        return excluded or pool_offers.closed
     for requirements in group.where:
         for key, values in sorted(requirements.items()):
             possible = {
@@ -220,6 +217,9 @@ def _not_available(
     pool, own = pool_offers.pool, pool_labels(pool_offers.pool)
     if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
         return "", "", ""  # The pod requires another pool; checking thousands of offerings is unnecessary.
+    subject = f"its {pool.class_ref.described}"
+    if any(each.instead for each in pool_offers.exclusions):  # The labels of its nodes exclude every type.
+        return "", "", explain_exclusions(pool_offers.exclusions, subject)
     daemons, zones = DaemonOverhead(pool, state.groups), pool_offers.resolved.zones if pool_offers.resolved else ()
     short: list[str] = []
     full: list[tuple[float, str]] = []
@@ -245,7 +245,6 @@ def _not_available(
         short.append(f"{offering.capacity_type} {known.name} in {offering.zone}{on}")
         if len(short) == 3:
             return ", ".join(short), "", ""
-    subject = f"its {pool.class_ref.described}"
     why = explain_exclusions([*excluded.values()], subject, "the pod and the pool allow") if excluded else ""
     tight = find_tight_settings(Resources(), filled.values(), pool_offers.node_class, pool)
     nearest = f"{min(full)[1]}{describe_settings(tight)}" if full else ""
