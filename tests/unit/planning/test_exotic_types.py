@@ -11,6 +11,7 @@ import pytest
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, PlanTolerances, Snapshot
+from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.planning.planner import plan
 from joiner.pools import CapacityReservation
 from tests.unit.planning.checked_plans import checked, cluster
@@ -178,6 +179,25 @@ def test_a_static_pool_has_them_only_if_it_names_them(
 
     assert types(made) == [expected, expected]
     assert {one.instance_type for node in made.nodes for one in node.alternatives} == choices
+
+
+@pytest.mark.parametrize(
+    ("requirements", "requests", "expected"),
+    [
+        ([], {"cpu": "1"}, "m5.xlarge"),
+        ([], {GPU: "1"}, "g5.xlarge"),
+        ([requires(LABEL + "size", "metal", "xlarge")], {"cpu": "1"}, "m5.metal"),
+    ],
+)
+def test_a_claim_of_a_user_has_them_only_if_it_names_or_requests_them(
+    requirements: Sequence[Json], requests: Mapping[str, str], expected: str
+) -> None:
+    ref = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    spec = {"nodeClassRef": ref, "requirements": requirements, "resources": {"requests": requests}}
+    claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "own"}, "spec": spec}
+    snapshot = with_claim_pools(Snapshot.from_lists({"pods": [], "nodeclaims": [claim]}))
+
+    assert types(plan(snapshot, Catalogue.from_json(ALL), classes=CLASSES)) == [expected]
 
 
 def test_a_reservation_that_the_class_selects_asks_for_its_type() -> None:
