@@ -125,6 +125,19 @@ def test_a_device_name_must_be_known_to_ec2_and_a_root_volume_bootable() -> None
     assert problems_of(BlockDevice("/dev/xvdb", 200, "st1"), VolumeAnswers(images=[root])) == []
 
 
+def test_a_root_name_that_the_images_do_not_have_is_a_warning_with_their_root() -> None:
+    images = [{"ImageId": "ami-1", "RootDeviceName": "/dev/sda1"}, {"ImageId": "ami-2"}]
+
+    (found,) = find_volume_problems([ROOT], VolumeAnswers(images=images), CEILINGS)
+
+    assert (found.severity, found.reason) == ("warning", "RootDeviceNotMapped")
+    assert found.message == (
+        "spec.blockDeviceMappings[0].deviceName: /dev/xvda: the root volume of the images is /dev/sda1: this one is a "
+        "further volume, and the root keeps the size of the image: write /dev/sda1"
+    )
+    assert find_volume_problems([ROOT], VolumeAnswers(images=images[1:]), CEILINGS) == []
+
+
 def test_a_snapshot_exists_is_allowed_and_fits() -> None:
     device = replace(ROOT, snapshot_id="snap-1", size_gib=10, encrypted=False)
     where = "spec.blockDeviceMappings[0].ebs"

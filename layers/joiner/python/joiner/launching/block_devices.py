@@ -5,7 +5,7 @@ Sources: EC2 API reference, EbsBlockDevice and CreateVolume (sizes, IOPS, throug
 """
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ Answer = Mapping[str, Any]
 CONDITION = "ValidationSucceeded"
 DEVICE_NAME = re.compile(r"(/dev/)?(sd[a-z]([1-9]|1[0-5])?|xvd[a-d]?[a-z])")
 """Source: EC2 user guide, "Device names for volumes" (HVM)."""
+ROOT_NAMES = frozenset({"/dev/sda", "/dev/sda1", "/dev/xvda", "sda", "sda1", "xvda"})
+"""Names that images have for their root device, with and without /dev/."""
 NOT_BOOTABLE = ("sc1", "st1")
 GP3_BASELINE = 3000  # IOPS of a gp3 volume of any size
 THROUGHPUT_PER_IOPS = 0.25  # MiB/s
@@ -80,7 +82,7 @@ def find_volume_problems(
     field: str = "spec.blockDeviceMappings",
 ) -> list[NodeClassProblem]:
     """Return every problem of these volumes; ``field`` is the path of their list in the class."""
-    roots = {str(image.get("RootDeviceName")) for image in answers.images}
+    roots = {str(image["RootDeviceName"]) for image in answers.images if image.get("RootDeviceName")}
     problems = [
         problem
         for index, device in enumerate(devices)
@@ -92,18 +94,29 @@ def find_volume_problems(
             *_key_problems(device, ceilings, f"{field}[{index}].ebs"),
         )
     ]
-    return [*problems, *_default_key_problems(devices, answers, ceilings)]
+    return [
+        *problems,
+        *_root_name_problems(devices, roots, field),
+        *_default_key_problems(devices, answers, ceilings),
+    ]
 
 
 def find_declared_volume_problems(
-    devices: Sequence[BlockDevice], ceilings: NodeClassPolicy | None, *, field: str, root: str = ""
+    devices: Sequence[BlockDevice],
+    ceilings: NodeClassPolicy | None,
+    *,
+    field: str,
+    root: str = "",
+    snapshots: Mapping[str, int] | None = None,
 ) -> list[NodeClassProblem]:
     """Return the problems that need no answer of EC2. Without ``ceilings``, every key is allowed.
 
-    ``root`` is the root device of the images of the class's family, if it has one.
+    ``root`` is the root device of the images of the class's family, if it has one. ``snapshots`` are the sizes in GiB
+    of the snapshots of AWS's images by device; None if the class has other images.
     The ranges of a volume without a type are unknown, because its image decides the type.
     """
-    return [
+    named = () if snapshots is None else _root_name_problems(devices, {root} - {""}, field)
+    problems = [
         problem
         for index, device in enumerate(devices)
         for problem in (
@@ -111,8 +124,36 @@ def find_declared_volume_problems(
             *(_range_problems(device, VolumeAnswers(), f"{field}[{index}].ebs") if device.volume_type else ()),
             *_declared_snapshot_problems(device, ceilings, f"{field}[{index}].ebs"),
             *_key_problems(device, ceilings, f"{field}[{index}].ebs"),
+            *_usual_size_problems(device, snapshots or {}, f"{field}[{index}].ebs"),
         )
     ]
+    return [*problems, *named]
+
+
+def _root_name_problems(devices: Sequence[BlockDevice], roots: Set[str], field: str) -> Iterator[NodeClassProblem]:
+    """Yield a warning for a device with the name of a root that is not the one of these images. EC2 compares names as
+    texts, and adds a volume for each name that the image does not have."""
+    if any(device.device_name in roots for device in devices):
+        return
+    for index, device in enumerate(devices):
+        if roots and device.device_name in ROOT_NAMES:
+            root = min(roots)
+            message = (
+                f"{field}[{index}].deviceName: {device.device_name}: the root volume of the images is {root}: this one "
+                f"is a further volume, and the root keeps the size of the image: write {root}"
+            )
+            yield NodeClassProblem(CONDITION, "RootDeviceNotMapped", message, "warning")
+
+
+def _usual_size_problems(device: BlockDevice, snapshots: Mapping[str, int], where: str) -> Iterator[NodeClassProblem]:
+    """Yield a warning for a volume that is smaller than its snapshot in the images that AWS has published so far."""
+    least = snapshots.get(device.device_name, 0)
+    if device.size_gib is not None and device.size_gib < least and not device.snapshot_id:
+        message = (
+            f"{where}.volumeSize: {device.size_gib}Gi: the snapshots of AWS's images have {least}Gi or more, and EC2 "
+            "refuses a smaller volume (InvalidBlockDeviceMapping): raise volumeSize"
+        )
+        yield NodeClassProblem(CONDITION, "VolumeSmallerThanImages", message, "warning")
 
 
 def _invalid(where: str, message: str) -> NodeClassProblem:

@@ -3,12 +3,13 @@
 ``resolve_node_class`` reports them in a cluster, and ``find_manifest_problems`` in a plan from files.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from joiner.catalogue.family_capacity import family_capacity
 from joiner.launching.block_devices import find_declared_volume_problems
-from joiner.launching.image_families.image_family import FamilyOfImages, refuse
-from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES, default_devices
+from joiner.launching.image_families.image_family import FamilyOfImages, refuse, warn
+from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES, SNAPSHOTS_GIB, default_devices
 from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.ipv6_nodes import find_ipv6_problems
 from joiner.launching.named_resources import find_refused_resources
@@ -46,8 +47,36 @@ def find_manifest_problems(node_class: NodeClass, ceilings: NodeClassPolicy | No
         *find_user_data_problems(node_class),
         *find_interface_problems(node_class),
         *find_ipv6_problems(node_class),
-        *find_declared_volume_problems(devices, ceilings, field=volumes, root=root),
+        *find_unmounted_root(node_class),
+        *find_declared_volume_problems(
+            devices, ceilings, field=volumes, root=root, snapshots=_published_snapshots(node_class)
+        ),
     ]
+
+
+def _published_snapshots(node_class: NodeClass) -> Mapping[str, int] | None:
+    """Return the sizes in GiB of the snapshots of AWS's images by device; None for a class that selects others."""
+    family = choose_image_family(node_class)
+    return None if family is None else SNAPSHOTS_GIB.get(family, {})
+
+
+def find_unmounted_root(node_class: NodeClass) -> list[NodeClassProblem]:
+    """Return the warning of a volume that is marked as the root volume, the one with the kubelet's files, and that
+    nothing mounts: AWS's images keep these files on their root device, and only user data could change that.
+
+    Source: Karpenter, "NodeClasses" (spec.blockDeviceMappings, rootVolume).
+    """
+    family = choose_family(node_class)
+    marked = next((one.device_name for one in node_class.block_devices if one.root), "")
+    root = default_devices(family)[0].device_name if default_devices(family) else ""
+    named = not marked or not root or marked == root or family_capacity(node_class).fixed_pods_device
+    if named or node_class.user_data or _published_snapshots(node_class) is None:
+        return []
+    message = (
+        f"rootVolume of {marked} says that it has the kubelet's files, and plans count its size for pods: the images "
+        f"have them on {root}: set rootVolume there, or mount the volume by userData"
+    )
+    return [warn(node_class, "blockDeviceMappings", "RootVolumeNotMounted", message)]
 
 
 def find_family_problems(node_class: NodeClass, version: str = "") -> list[NodeClassProblem]:

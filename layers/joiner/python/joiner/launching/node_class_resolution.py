@@ -15,6 +15,7 @@ from joiner.launching.class_manifest_problems import (
     find_assumed_family,
     find_assumed_role,
     find_family_problems,
+    find_unmounted_root,
     find_unpriced_licence,
     find_user_data_problems,
     find_windows_role,
@@ -126,6 +127,7 @@ def _declared_problems(
     return [
         *find_user_data_problems(node_class),
         *find_windows_role(node_class, ceilings),
+        *find_unmounted_root(node_class),
         *_volume_problems(node_class, found, ceilings),
         *find_interface_problems(node_class, list_public_subnets(found)),
     ]

@@ -104,6 +104,8 @@ class Bottlerocket:
                 f"count that volume: set its size"
             )
             yield warn(node_class, "blockDeviceMappings", "WithoutEffect", message)
+        else:
+            yield from self._find_unused_size(node_class)
         try:
             own_settings = read_own_settings(node_class.user_data or "")
         except UserDataRefused as refused:
@@ -121,6 +123,18 @@ class Bottlerocket:
                     f"plans do not know settings.kubernetes.{SETTINGS[name]}: set kubelet.{name} in the class instead"
                 )
                 yield warn(node_class, "userData", "NotPlanned", message)
+
+    def _find_unused_size(self, node_class: NodeClass) -> Iterator[NodeClassProblem]:
+        """Yield a warning for a class that enlarges the volume of the system only."""
+        system, of_pods = self.devices
+        sizes = {device.device_name: device.size_gib for device in node_class.block_devices}
+        enlarged = (sizes.get(system.device_name) or 0) > (system.size_gib or 0)
+        if enlarged and of_pods.device_name not in sizes:
+            message = (
+                f"{system.device_name} has only the system: Bottlerocket keeps the files of pods on "
+                f"{of_pods.device_name}, which is not mapped and has {of_pods.size_gib}Gi: map it, with the size"
+            )
+            yield warn(node_class, "blockDeviceMappings", "PodsVolumeNotMapped", message)
 
     def write_user_data(self, settings: NodeSettings) -> str:
         """Return the settings as TOML."""

@@ -29,6 +29,17 @@ IMAGE_FAMILIES: Mapping[ImageFamily, FamilyOfImages] = {
 }
 """The families whose nodes Joiner can launch."""
 
+SNAPSHOTS_GIB: Mapping[ImageFamily, Mapping[str, int]] = {
+    "AL2": {"/dev/xvda": 8},
+    "AL2023": {"/dev/xvda": 20},
+    "Bottlerocket": {"/dev/xvda": 2},
+    "Windows2019": {"/dev/sda1": 50},
+    "Windows2022": {"/dev/sda1": 50},
+    "Windows2025": {"/dev/sda1": 50},
+}
+"""The least size in GiB that AWS's images of a family have had in 2025, by device: EC2 refuses a smaller volume.
+Sources: amazon-eks-ami (launch_block_device_mappings_volume_size), DescribeImages."""
+
 
 def default_devices(family: ImageFamily) -> tuple[BlockDevice, ...]:
     """Return the volumes of a node whose class names none; empty if the image keeps its own volumes."""
