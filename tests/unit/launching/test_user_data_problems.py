@@ -125,6 +125,13 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
             ("AL2023", f"{CONFIG}spec: {{kubelet: {{config: {{{setting}}}}}}}", "InvalidUserData", problem)
             for setting, problem in WRONG_CONFIGS.items()
         ),
+        (
+            "Bottlerocket",
+            "[settings.kubernetes]\nmax-pod = 5",
+            "UnknownField",
+            "max-pod is not known, and Bottlerocket refuses all settings if it does not know one; did you mean "
+            '"max-pods"?',
+        ),
         ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 5", "NotPlanned", "set kubelet.maxPods in the class"),
         ("Bottlerocket", "[settings.kubernetes]\nnode-taints = {}", "WithoutEffect", "set the taints of the pool"),
         ("Windows2022", "<powershell>\nA\n</powershell>\n<persist>true</persist>", "InvalidUserData", "without '<"),

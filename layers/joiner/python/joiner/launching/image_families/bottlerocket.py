@@ -9,7 +9,7 @@ from typing import Any
 
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
 from joiner.catalogue.family_capacity import FAMILY_CAPACITIES
-from joiner.launching.image_families.bottlerocket_types import PERCENTAGES, find_wrong_type
+from joiner.launching.image_families.bottlerocket_types import DNS, KINDS, PERCENTAGES, find_wrong_type
 from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
 from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
@@ -17,6 +17,7 @@ from joiner.launching.image_families.toml_documents import read_toml
 from joiner.launching.image_families.toml_text import write_toml
 from joiner.pools import NodeClass, NodeClassProblem
 from joiner.pools.node_class import ImageFamily
+from joiner.pools.suggestions import suggest_nearest
 
 PATHS: Mapping[str, str] = {"standard": "", "nvidia": "-nvidia", "neuron": "-nvidia"}
 """Variants of Bottlerocket by the devices of a node; Karpenter uses the same for Neuron."""
@@ -60,6 +61,9 @@ TEXTS = (
     "system-reserved",
 )
 """Tables of settings.kubernetes whose values are texts; Bottlerocket refuses all settings if one is a number."""
+
+KNOWN = frozenset({*KINDS, *PERCENTAGES, *REPLACED, *TEXTS, DNS})
+"""The settings of settings.kubernetes. A newer release may have more."""
 
 PODS = FAMILY_CAPACITIES["Bottlerocket"].pods_device
 """The volume with the files of pods."""
@@ -117,6 +121,12 @@ class Bottlerocket:
                 remedy = "set the taints of the pool" if name == "node-taints" else "remove it"
                 message = f"settings.kubernetes.{name} is replaced by the node's own value: {remedy}"
                 yield warn(node_class, "userData", "WithoutEffect", message)
+        for name in sorted(ours.keys() - KNOWN):
+            message = (
+                f"settings.kubernetes.{name} is not known, and Bottlerocket refuses all settings if it does not know "
+                f"one{suggest_nearest(name, sorted(KNOWN))}"
+            )
+            yield warn(node_class, "userData", "UnknownField", message)
         for name in PLANNED:
             if SETTINGS[name] in ours:
                 message = (
