@@ -61,12 +61,11 @@ def _known(answer: bytes) -> Sequence[str]:
 
 def _reason(answer: bytes) -> str:
     """
-    >>> _reason(b'{"error": "ValueError: capacity: zone is x"}'), _reason(b"no gateway")
+    >>> _reason(b'{"error": "capacity: zone is x"}'), _reason(b"no gateway")
     ('capacity: zone is x', 'no gateway')
     """
     text = answer.decode(errors="replace")
     try:
-        output = json.loads(text)["error"]
+        return str(json.loads(text)["error"])
     except (ValueError, KeyError, TypeError):
         return text
-    return str(output).removeprefix("ValueError: ")

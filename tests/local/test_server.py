@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from joiner_local.knob_client import KnobUnknown, knobs_of, turn_knob
-from tests.local.running_aws import RunningAws, eventually, start_server
+from joiner_local.knob_client import KnobRefused, KnobUnknown, knobs_of, turn_knob
+from tests.local.running_aws import RunningAws, eventually, start_server, started_server
 
 REPORT = """
 import os
@@ -62,6 +62,39 @@ def test_the_names_of_all_knobs_can_be_asked_for(local_aws: RunningAws) -> None:
 def test_a_knob_that_refuses_gives_the_reason(local_aws: RunningAws) -> None:
     with pytest.raises(AssertionError, match="a fault has delay, status, body, hangUp; not wind"):
         local_aws.knob("door", fault={"wind": 7})
+
+
+def test_no_knob_fails_on_a_strange_request(tmp_path: Path) -> None:
+    """Every knob refuses an unknown field, without the name of a Python exception, and without status 500."""
+    reasons = {}
+    with started_server(tmp_path) as (aws, _):
+        for name in knobs_of(aws.endpoint):
+            with pytest.raises(KnobRefused) as refused:
+                turn_knob(aws.endpoint, name, {"nonsense": [{}]})
+            reasons[name] = str(refused.value)
+
+    assert {name: text for name, text in reasons.items() if "Error" in text or "object has no" in text} == {}
+
+
+@pytest.mark.parametrize(
+    ("knob", "request_", "reason"),
+    [
+        ("instances", {"pendingSeconds": -1}, "pendingSeconds is -1: give a number of at least zero"),
+        ("visibility", {"seconds": "soon"}, 'seconds is "soon": give a number of at least zero'),
+        (
+            "reservations",
+            {"instanceType": "m5.large", "zone": "us-east-1a", "count": 1.5},
+            "count is 1.5: give a whole",
+        ),
+        ("spot-role", {"exists": "no"}, 'exists is "no": give true or false'),
+        ("interrupt", {}, "instanceId is missing: give it in the JSON object"),
+    ],
+)
+def test_a_field_that_a_knob_cannot_read_is_named(
+    knob: str, request_: dict[str, object], reason: str, local_aws: RunningAws
+) -> None:
+    with pytest.raises(KnobRefused, match=reason):
+        turn_knob(local_aws.endpoint, knob, request_)
 
 
 def test_cloudtrail_has_no_events_and_answers_at_once(local_aws: RunningAws) -> None:

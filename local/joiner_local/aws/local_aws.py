@@ -8,15 +8,15 @@ and registers the service's knobs. A knob is called by `POST /_local/NAME` with 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from joiner_local.knob_requests import Knob
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
-
-Knob = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from joiner_local.aws.iam.iam_middleware import IamMiddleware
 from joiner_local.aws.installation import RequestObservers, install_services
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from joiner_local.aws.region_check import RegionCheck
+from joiner_local.knob_requests import answer_knob
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -90,10 +92,9 @@ class LocalAwsApplication:
         if knob is None:
             return _json(start_response, "404 Not Found", {"error": f"no knob {name}", "knobs": sorted(aws.knobs)})
         try:
-            asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
-            return _json(start_response, "200 OK", knob(asked))
-        except (KeyError, ValueError) as error:
-            return _json(start_response, "400 Bad Request", {"error": f"{type(error).__name__}: {error}"})
+            body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+            code, answer = answer_knob(knob, body)
+            return _json(start_response, f"{code} {HTTPStatus(code).phrase}", answer)
         except Exception as error:
             log.exception("knob %s", name)
             return _json(start_response, "500 Internal Server Error", {"error": f"{type(error).__name__}: {error}"})

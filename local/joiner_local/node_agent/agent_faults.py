@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from joiner_local.knob_requests import read_number, read_whole
+
 FAULTS: Final = ("never-boots", "stops-while-booting", "slow", "not-ready", "silent", "other-name", "no-devices")
 NONE: Final = "none"
 
@@ -35,7 +37,7 @@ class InstanceSelector:
 
     @classmethod
     def from_knob(cls, asked: dict[str, Any]) -> "InstanceSelector":
-        every = int(asked.get("every", 1))
+        every = read_whole(asked, "every", 1)
         if every < 1:
             raise ValueError(f"every is {every}; it must be at least 1")
         return cls(asked.get("instanceType", ""), asked.get("zone", ""), asked.get("instanceId", ""), every)
@@ -82,7 +84,7 @@ class NodeFaults:
             raise ValueError(f"there is no fault {fault}; there are {', '.join(FAULTS)}, {NONE}")
         self.rules = [rule for rule in self.rules if rule.choice != choice]
         if fault != NONE:
-            self.rules.append(NodeFaultRule(fault, choice, float(asked.get("factor", 10 if fault == "slow" else 1))))
+            self.rules.append(NodeFaultRule(fault, choice, read_number(asked, "factor", 10 if fault == "slow" else 1)))
         return choice
 
     def of(self, instance_type: str, zone: str, instance_id: str) -> NodeFault:

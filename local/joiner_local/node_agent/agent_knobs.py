@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from joiner_local.aws.local_aws import Knob
+from joiner_local.knob_requests import Knob, answer_knob
 
 PREFIX = "/_local/"
 
@@ -30,10 +30,7 @@ class _Handler(BaseHTTPRequestHandler):
         if knob is None:
             self._answer(404, {"error": f"no knob {self.path}", "knobs": sorted(self.knobs)})
             return
-        try:
-            self._answer(200, knob(json.loads(body or b"{}")))
-        except (KeyError, ValueError) as error:
-            self._answer(400, {"error": f"{type(error).__name__}: {error}"})
+        self._answer(*answer_knob(knob, body))
 
     def _answer(self, status: int, content: dict[str, Any]) -> None:
         body = json.dumps(content).encode()

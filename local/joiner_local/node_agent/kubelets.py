@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.delayed_actions import DelayedActions
 from joiner_local.knob_client import KnobRefused, turn_knob
+from joiner_local.knob_requests import read_flag, read_number
 from joiner_local.node_agent import cloud_controller
 from joiner_local.node_agent.agent_faults import NodeFaults
 from joiner_local.node_agent.instance_source import InstanceReader
@@ -48,10 +49,10 @@ class BootTimes:
     def turn(self, asked: dict[str, Any]) -> dict[str, Any]:
         if unknown := asked.keys() - {"seconds", "readySeconds", "goneSeconds", "held"}:
             raise ValueError(f"boot: {sorted(unknown)} is not known")
-        self.boot = float(asked.get("seconds", self.boot))
-        self.ready = float(asked.get("readySeconds", self.ready))
-        self.gone = float(asked.get("goneSeconds", self.gone))
-        self.held = bool(asked.get("held", self.held))
+        self.boot = read_number(asked, "seconds", self.boot)
+        self.ready = read_number(asked, "readySeconds", self.ready)
+        self.gone = read_number(asked, "goneSeconds", self.gone)
+        self.held = read_flag(asked, "held", default=self.held)
         return {"seconds": self.boot, "readySeconds": self.ready, "goneSeconds": self.gone, "held": self.held}
 
 

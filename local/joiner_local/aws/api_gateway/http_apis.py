@@ -40,6 +40,7 @@ from joiner_local.aws.aws_lambda.sandboxes import InvocationResult
 from joiner_local.aws.cloudwatch.log_shipping import LogShipper
 from joiner_local.aws.iam.resource_policies import PolicyRequest, allows
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.knob_requests import read_flag, read_number
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +77,10 @@ def _fault(asked: Mapping[str, Any]) -> ServerFault:
     if unknown:
         raise ValueError(f"door: a fault has delay, status, body, hangUp; not {', '.join(sorted(unknown))}")
     return ServerFault(
-        float(asked.get("delay", 0)), asked.get("status"), str(asked.get("body", "")), bool(asked.get("hangUp"))
+        read_number(asked, "delay", 0),
+        asked.get("status"),
+        str(asked.get("body", "")),
+        read_flag(asked, "hangUp", default=False),
     )
 
 

@@ -15,6 +15,7 @@ from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.aws_lambda.function_packages import LARGEST_UNZIPPED, Archive
 from joiner_local.aws.iam.assumed_roles import check_assumable
 from joiner_local.aws.local_aws import ACCOUNT, REGION
+from joiner_local.knob_requests import read_whole
 
 RUNTIMES = frozenset({"python3.10", "python3.11", "python3.12", "python3.13", "python3.14"})
 _OF_LAMBDA = (
@@ -158,7 +159,7 @@ def account_concurrency() -> int:
 
 def set_account_concurrency(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Knob `concurrency-quota {"executions": 10}`: set the account's quota; answer the quota before."""
-    before, _QUOTA["concurrency"] = _QUOTA["concurrency"], int(asked["executions"])
+    before, _QUOTA["concurrency"] = _QUOTA["concurrency"], read_whole(asked, "executions")
     return {"before": before}
 
 

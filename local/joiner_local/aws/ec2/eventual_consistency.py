@@ -18,6 +18,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import wrap_attribute
 from joiner_local.aws.local_aws import LocalAws
+from joiner_local.knob_requests import read_number
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ VISIBILITY: Final = Visibility()
 def set_visibility(asked: dict[str, Any]) -> dict[str, Any]:
     if unknown := asked.keys() - {"seconds"}:
         raise ValueError(f"visibility: {sorted(unknown)} is not known; there is seconds")
-    VISIBILITY.seconds = float(asked.get("seconds", VISIBILITY.seconds))
+    VISIBILITY.seconds = read_number(asked, "seconds", VISIBILITY.seconds)
     return {"seconds": VISIBILITY.seconds}
 
 

@@ -27,6 +27,7 @@ from joiner_local.aws.ec2.refused_launch_fields import check_run_instances
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import LocalAws
 from joiner_local.delayed_actions import DelayedActions
+from joiner_local.knob_requests import read_number
 
 log = logging.getLogger(__name__)
 
@@ -224,9 +225,9 @@ def set_pace(asked: dict[str, Any]) -> dict[str, Any]:
     """Set how long instances are pending, stopping, and shown after their end."""
     if unknown := asked.keys() - {"pendingSeconds", "stoppingSeconds", "shownSeconds"}:
         raise ValueError(f"instances: {sorted(unknown)} is not known")
-    PACE.pending = float(asked.get("pendingSeconds", PACE.pending))
-    PACE.stopping = float(asked.get("stoppingSeconds", PACE.stopping))
-    PACE.shown = float(asked.get("shownSeconds", PACE.shown))
+    PACE.pending = read_number(asked, "pendingSeconds", PACE.pending)
+    PACE.stopping = read_number(asked, "stoppingSeconds", PACE.stopping)
+    PACE.shown = read_number(asked, "shownSeconds", PACE.shown)
     return {"pendingSeconds": PACE.pending, "stoppingSeconds": PACE.stopping, "shownSeconds": PACE.shown}
 
 

@@ -31,6 +31,7 @@ from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.ec2.instance_lifecycle import AGENDA
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.knob_requests import read_number
 
 CHECKS: Final = ("instance", "system")
 STATUSES: Final = ("ok", "impaired", "insufficient-data", "initializing", "not-applicable")
@@ -132,7 +133,7 @@ def schedule_event(asked: dict[str, Any]) -> dict[str, Any]:
     code = str(asked.get("code", "instance-retirement"))
     if code not in CODES:
         raise ValueError(f"schedule-event: code is one of {CODES}")
-    starts = datetime.now(UTC) + timedelta(seconds=float(asked.get("startsIn", 86_400)))
+    starts = datetime.now(UTC) + timedelta(seconds=read_number(asked, "startsIn", 86_400))
     event = {
         "InstanceEventId": f"instance-event-{len(shown.events):017x}",
         "Code": code,
@@ -147,7 +148,7 @@ def schedule_event(asked: dict[str, Any]) -> dict[str, Any]:
 def send_health_event(asked: dict[str, Any]) -> dict[str, Any]:
     """Send an event of AWS Health about instances."""
     instances = [_instance(each).id for each in asked["instanceIds"]]
-    starts = datetime.now(UTC) + timedelta(seconds=float(asked.get("startsIn", 86_400)))
+    starts = datetime.now(UTC) + timedelta(seconds=read_number(asked, "startsIn", 86_400))
     code = str(asked.get("eventTypeCode", "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED"))
     detail = {
         "eventArn": f"arn:aws:health:{REGION}::event/EC2/{code}/{code}_local",

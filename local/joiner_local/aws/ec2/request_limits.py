@@ -20,6 +20,7 @@ from joiner_local.aws.api_gateway.http_api_routes import TokenBucket
 from joiner_local.aws.call_counts import OF_A_ROLE
 from joiner_local.aws.fault_injection.aws_request_faults import read_body, read_signature, refuse
 from joiner_local.aws.local_aws import LocalAws
+from joiner_local.knob_requests import read_flag
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -88,7 +89,7 @@ class Ec2RequestLimits:
                 for name, each in sorted(self._counts.items())
             }
             if "on" in asked:
-                self.on = bool(asked["on"])
+                self.on = read_flag(asked, "on")
                 self._buckets.clear()
                 self._counts.clear()
         return {"requests": answer}

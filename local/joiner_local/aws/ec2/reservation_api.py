@@ -30,6 +30,7 @@ from joiner_local.aws.ec2.capacity_pools import ON_DEMAND, CapacityPool
 from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason, terminate
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.knob_requests import read_flag, read_number, read_whole
 
 FIELDS: Final = {"instanceType", "zone", "count", "match", "type", "interruptible", "tags", "endsInSeconds"}
 BLOCK: Final = "capacity-block"
@@ -162,7 +163,7 @@ def set_reservations(asked: dict[str, Any]) -> dict[str, Any]:
         RESERVATIONS.cancelled.add(identifier)
         return {}
     if identifier := asked.get("expire"):
-        return _expire(str(identifier), float(asked.get("grace", BLOCK_GRACE)))
+        return _expire(str(identifier), read_number(asked, "grace", BLOCK_GRACE))
     if unknown := asked.keys() - FIELDS:
         raise ValueError(f"reservations: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
     if asked.get("instanceType") not in INSTANCE_TYPES:
@@ -172,10 +173,10 @@ def set_reservations(asked: dict[str, Any]) -> dict[str, Any]:
         id=f"cr-{uuid.uuid4().hex[:17]}",
         instance_type=asked["instanceType"],
         zone=asked["zone"],
-        count=int(asked.get("count", 1)),
+        count=read_whole(asked, "count", 1),
         match=asked.get("match", "open"),
         kind=asked.get("type", "default"),
-        interruptible=bool(asked.get("interruptible")),
+        interruptible=read_flag(asked, "interruptible", default=False),
         tags=dict(asked.get("tags") or {}),
         ends_at=None if seconds is None else utcnow() + timedelta(seconds=float(seconds)),
     )

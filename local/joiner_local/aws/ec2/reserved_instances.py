@@ -19,6 +19,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.local_aws import LocalAws
+from joiner_local.knob_requests import read_number, read_whole
 
 FIELDS: Final = {"instanceType", "count", "zone", "state", "platform", "tenancy", "class", "endsInSeconds"}
 STATES: Final = ("payment-pending", "active", "payment-failed", "retired", "queued", "queued-deleted")
@@ -50,7 +51,7 @@ def own_reserved_instances(asked: dict[str, Any]) -> dict[str, Any]:
     OWNED[identifier] = {
         "ReservedInstancesId": identifier,
         "InstanceType": asked["instanceType"],
-        "InstanceCount": int(asked.get("count", 1)),
+        "InstanceCount": read_whole(asked, "count", 1),
         "ProductDescription": asked.get("platform", "Linux/UNIX"),
         "InstanceTenancy": asked.get("tenancy", "default"),
         "State": asked.get("state", "active"),
@@ -59,7 +60,7 @@ def own_reserved_instances(asked: dict[str, Any]) -> dict[str, Any]:
         "CurrencyCode": "USD",
         "Duration": YEAR,
         "Start": now,
-        "End": now + timedelta(seconds=float(asked.get("endsInSeconds", YEAR))),
+        "End": now + timedelta(seconds=read_number(asked, "endsInSeconds", YEAR)),
         "FixedPrice": 0.0,
         "UsagePrice": 0.0,
         **({"Scope": "Availability Zone", "AvailabilityZone": zone} if zone else {"Scope": "Region"}),

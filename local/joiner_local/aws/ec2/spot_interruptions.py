@@ -19,6 +19,7 @@ from moto.ec2.models import ec2_backends
 from joiner_local.aws.ec2 import instance_lifecycle
 from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.knob_requests import read_number
 
 GRACE: Final = 120.0
 RECLAIMED: Final = EndReason(
@@ -51,12 +52,12 @@ def interrupt(asked: dict[str, Any]) -> dict[str, Any]:
             instance, "EC2 Spot Instance Interruption Warning", {"instance-action": "terminate"}
         ),
     )
-    AGENDA.after(float(asked.get("grace", GRACE)), lambda: instance_lifecycle.terminate(instance, RECLAIMED))
+    AGENDA.after(read_number(asked, "grace", GRACE), lambda: instance_lifecycle.terminate(instance, RECLAIMED))
     return {}
 
 
 def reclaim(asked: dict[str, Any]) -> dict[str, Any]:
-    instance, grace = _running_instance(asked), float(asked.get("grace", GRACE))
+    instance, grace = _running_instance(asked), read_number(asked, "grace", GRACE)
     if instance.lifecycle == "spot":
         raise ValueError(f"{instance.id} is a Spot Instance")
     ends = datetime.now(UTC) + timedelta(seconds=grace)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from moto.iam.models import iam_backends
 
 from joiner_local.aws.local_aws import ACCOUNT, LocalAws
+from joiner_local.knob_requests import read_flag
 
 PATH: Final = "/aws-service-role/spot.amazonaws.com/"
 
@@ -41,7 +42,7 @@ def set_spot_role(asked: dict[str, Any]) -> dict[str, Any]:
     if unknown := asked.keys() - {"exists"}:
         raise ValueError(f"spot-role: {sorted(unknown)} is not known; there is exists")
     if "exists" in asked:
-        SPOT_ROLE.given = bool(asked["exists"])
+        SPOT_ROLE.given = read_flag(asked, "exists")
         if not SPOT_ROLE.given:
             for role in _created():
                 del iam_backends[ACCOUNT]["aws"].roles[role.id]

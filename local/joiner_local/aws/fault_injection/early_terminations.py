@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason, terminate
 from joiner_local.aws.local_aws import LocalAws
+from joiner_local.knob_requests import read_number
 
 MESSAGES: Final = {
     "Client.InternalError": "Client.InternalError: Client error on launch",
@@ -75,7 +76,7 @@ def set_early_terminations(asked: dict[str, Any]) -> dict[str, Any]:
     reason = EndReason(code, str(asked.get("message") or MESSAGES.get(code, code)))
     count = asked.get("count")
     EARLY_TERMINATIONS.deaths.append(
-        EarlyTermination(str(asked.get("instanceType", ANY)), reason, float(asked.get("afterSeconds", 0.5)), count)
+        EarlyTermination(str(asked.get("instanceType", ANY)), reason, read_number(asked, "afterSeconds", 0.5), count)
     )
     return {}
 

@@ -17,6 +17,7 @@ from joiner_local.aws.fault_injection.fault_rules import FaultRules
 from joiner_local.aws.fault_injection.request_callers import RequestCallers
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from joiner_local.aws.step_functions.state_machines import StateMachines
+from joiner_local.knob_requests import read_number
 
 
 def install(aws: LocalAws, machines: StateMachines) -> FaultRules:
@@ -49,7 +50,7 @@ def guard(rules: FaultRules, asked: dict[str, Any]) -> dict[str, Any]:
 
 def pace(machines: StateMachines, asked: dict[str, Any]) -> dict[str, Any]:
     """Set the factor of waits and retry delays of executions."""
-    machines.pace = float(asked["factor"])
+    machines.pace = read_number(asked, "factor")
     return {}
 
 

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlencode
 from xml.etree import ElementTree
 
+from joiner_local.knob_requests import read_whole
+
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -45,7 +47,7 @@ class SmallPages:
         """Knob: set the size."""
         with self._lock:
             paged, self._paged = sorted(self._paged), set()
-            self.size = int(asked["size"])
+            self.size = read_whole(asked, "size")
         return {"paged": paged}
 
     def of_list(self, path: str, caller: str, call: str) -> str:

@@ -29,6 +29,7 @@ from joiner_local.aws.iam.policy_evaluation import (
 )
 from joiner_local.aws.iam.required_permissions import UnmappedCall, required_permissions
 from joiner_local.aws.local_aws import ACCOUNT, REGION
+from joiner_local.knob_requests import read_flag
 
 log = logging.getLogger(__name__)
 
@@ -182,7 +183,7 @@ class AccessControl:
             }
 
     def enforce(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        self.enforced = bool(asked["on"])
+        self.enforced = read_flag(asked, "on")
         return {}
 
 

@@ -21,6 +21,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.knob_requests import read_number
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -83,7 +84,7 @@ def buy_savings_plan(asked: dict[str, Any]) -> dict[str, Any]:
     if asked.get("state", "active") not in STATES:
         raise ValueError(f"savings-plans: state is {asked['state']!r}; there are {', '.join(STATES)}")
     identifier, now, family = str(uuid.uuid4()), utcnow(), asked.get("family")
-    ends = now + timedelta(seconds=float(asked.get("endsInSeconds", YEAR)))
+    ends = now + timedelta(seconds=read_number(asked, "endsInSeconds", YEAR))
     PLANS[identifier] = {
         "savingsPlanId": identifier,
         "savingsPlanArn": f"arn:aws:savingsplans::{ACCOUNT}:savingsplan/{identifier}",
@@ -93,11 +94,11 @@ def buy_savings_plan(asked: dict[str, Any]) -> dict[str, Any]:
         "end": f"{ends:%Y-%m-%dT%H:%M:%S.000Z}",
         "productTypes": ["EC2"] if family else ["EC2", "Fargate", "Lambda"],
         "currency": "USD",
-        "commitment": f"{float(asked['pricePerHour']):.8f}",
+        "commitment": f"{read_number(asked, 'pricePerHour'):.8f}",
         "termDurationInSeconds": YEAR,
         **({"ec2InstanceFamily": family, "region": asked.get("region", REGION)} if family else {}),
     }
-    DISCOUNTS[identifier] = float(asked["discountPercent"]) / 100
+    DISCOUNTS[identifier] = read_number(asked, "discountPercent") / 100
     return {"id": identifier}
 
 
