@@ -8,12 +8,16 @@ from typing import Final
 from joiner import names
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Offering
 from joiner.catalogue.overlay_conflicts import depends_on_account
+from joiner.cluster import Requirements
 from joiner.pools import InvalidManifest, NodeOverlay, Overlays
 
 Labels = Mapping[str, str]
 Place = tuple[Labels, Labels]
 
 SETS_NOTHING: Final = "it sets neither price, priceAdjustment nor capacity: set one of them, or delete the overlay"
+
+MOST_OFFERINGS: Final = 40_000
+"""Offerings that are looked at: about a second. Idle overlays beyond are reported when others are gone."""
 
 
 def find_idle_overlays(
@@ -25,7 +29,8 @@ def find_idle_overlays(
     """
     listed: list[Labels] | None = None
     found = []
-    for overlay in overlays.ordered:
+    most = iter(range(MOST_OFFERINGS))
+    for position, overlay in enumerate(overlays.ordered):
         if overlay.name in doubted:
             continue
         if not overlay.prices and not overlay.capacity:
@@ -35,7 +40,7 @@ def find_idle_overlays(
             continue
         if listed is None:
             listed = _distinct_places(overlays, places)
-        if remedy := _explain_idleness(overlay, overlays, catalogue, listed):
+        if remedy := _explain_idleness(overlay, [*overlays.ordered[:position]], catalogue, listed, most):
             found.append(_warn(overlay, remedy))
     return tuple(found)
 
@@ -54,42 +59,62 @@ def _distinct_places(overlays: Overlays, places: Iterable[Place]) -> list[Labels
     return list(found.values())
 
 
-def _explain_idleness(overlay: NodeOverlay, overlays: Overlays, catalogue: Catalogue, places: Sequence[Labels]) -> str:
-    """Return why the overlay changes no offering; empty if it changes one."""
-    before = Overlays(overlays.ordered[: overlays.ordered.index(overlay)])
+def _explain_idleness(
+    overlay: NodeOverlay, rivals: list[NodeOverlay], catalogue: Catalogue, places: Sequence[Labels], most: Iterator[int]
+) -> str:
+    """Return why the overlay changes no offering; empty if it changes one, or if there are too many offerings.
+
+    ``rivals`` take precedence over it. ``most`` has an item for each offering that may be looked at.
+    """
     met, shadows = False, dict[str, None]()
     for known, offering, labels in _met(overlay, catalogue, places):
-        met = True
-        first = next((one for one in before.ordered if one.prices and one.requirements.allow(labels)), None)
+        if next(most, None) is None:
+            return ""
+        first = next((one for one in rivals if one.prices and one.requirements.allow(labels)), None)
         if overlay.prices and first is None and _changes_price(overlay, offering, labels, catalogue):
             return ""
-        taken = before.capacity(labels)
+        taken = Overlays(tuple(rivals)).capacity(labels)
         if any(name not in taken and known.capacity.get(name) != amount for name, amount in overlay.capacity.items()):
             return ""
-        if overlay.prices and first is not None:
-            shadows[first.name] = None
-        for one in before.ordered:
-            if one.capacity.keys() & overlay.capacity.keys() and one.requirements.allow(labels):
-                shadows[one.name] = None
+        if not met:  # most overlays change the first offering; the others are compared with fewer
+            rivals = [one for one in rivals if _may_shadow(one, overlay)]
+        met = True
+        shadows.update((one.name, None) for one in rivals if one.requirements.allow(labels))
     if not met:
         return "no offering of any pool meets it, so the overlay changes nothing"
     why = f"NodeOverlay/{next(iter(shadows))} takes precedence" if shadows else "they have what it sets already"
     return f"it changes no offering that meets it, because {why}: change what it sets, or delete the overlay"
 
 
+def _may_shadow(one: NodeOverlay, overlay: NodeOverlay) -> bool:
+    sets_same = (one.prices and overlay.prices) or bool(one.capacity.keys() & overlay.capacity.keys())
+    return sets_same and not (one.requirements & overlay.requirements).contradictions()
+
+
 def _met(
     overlay: NodeOverlay, catalogue: Catalogue, places: Sequence[Labels]
 ) -> Iterator[tuple[InstanceType, Offering, Labels]]:
-    """Yield the offerings of the catalogue that meet the overlay, with their labels."""
-    of_places = frozenset[str]().union(*places)
-    of_type = {key: values for key, values in overlay.requirements.items() if key not in of_places}
-    for known in catalogue.types.values():
-        if all(known.labels[key] in values for key, values in of_type.items() if key in known.labels):
-            for place in places:
-                sold = known.offering(place.get(names.ZONE, ""), place.get(names.CAPACITY_TYPE, ""))
-                labels = {**known.labels, **place}
-                if sold is not None and overlay.requirements.allow(labels):
-                    yield known, sold, labels
+    """Yield the offerings of the catalogue that meet the overlay, with their labels.
+
+    Places and types are compared alone first: most overlays are for few of them.
+    """
+    asked = overlay.requirements
+    near = [place for place in places if _may_meet(asked, place)]
+    of_places = frozenset[str]().union(*near)
+    of_type = Requirements({key: values for key, values in asked.items() if key not in of_places})
+    for known in catalogue.types.values() if near else ():
+        if not _may_meet(of_type, known.labels):
+            continue
+        offerings = {(one.zone, one.capacity_type): one for one in known.offerings}
+        for place in near:
+            sold = offerings.get((place.get(names.ZONE, ""), place.get(names.CAPACITY_TYPE, "")))
+            labels = {**known.labels, **place}
+            if sold is not None and asked.allow(labels):
+                yield known, sold, labels
+
+
+def _may_meet(asked: Requirements, labels: Labels) -> bool:
+    return all(labels[key] in values for key, values in asked.items() if key in labels)
 
 
 def _changes_price(overlay: NodeOverlay, offering: Offering, labels: Labels, catalogue: Catalogue) -> bool:
