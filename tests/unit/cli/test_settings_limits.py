@@ -11,11 +11,13 @@ from tests.unit.cli.command_runs import deployment, joiner, node_class, pod, poo
 ALLOWED = "joiner-node-prod-us-east-1"  # the node role of the settings
 KEY = "arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 ENCRYPTED = {"volumeSize": "20Gi", "volumeType": "gp3", "encrypted": True, "kmsKeyID": KEY}
+OWN_IMAGES = {"amiFamily": "AL2023", "amiSelectorTerms": [{"name": "mine-*", "owner": "self"}]}
 
 
 def settings(folder: Path, **more: Any) -> Path:
     path = folder / "settings.yaml"
-    path.write_text(json.dumps({"cluster": "prod", "region": "us-east-1", "account": "123456789012", **more}))
+    content = {"cluster": "prod", "region": "us-east-1", "account": "123456789012", **more}
+    path.write_text(json.dumps({name: value for name, value in content.items() if value is not None}))
     return path
 
 
@@ -53,6 +55,35 @@ def test_what_node_classes_may_name_is_limited(spec: dict[str, Any], why: str, t
     assert (without.exit_code, limited.exit_code) == (0, 2)
     reason = limited.json["pending"][0]["reasons"][0]["reason"]
     assert reason.startswith(f"its class EC2NodeClass/default is not ready: {why}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "limits", "outcome"),
+    [
+        ({"subnetSelectorTerms": [{"tags": {"Name": "prod-*"}}]}, {}, (0, "Name = prod-* (nodeClasses.subnets)")),
+        ({"subnetSelectorTerms": [{"tags": {"Name": "prod-?"}}]}, {}, (0, "Name = prod-? (nodeClasses.subnets)")),
+        ({"subnetSelectorTerms": [{"tags": {"Name": "test-*"}}]}, {}, (2, "")),
+        ({"subnetSelectorTerms": [{"tags": {"Name": r"prod-\*"}}]}, {}, (2, "")),
+        ({"subnetSelectorTerms": [{"tags": {"Name": "prod-a"}}]}, {}, (0, "")),
+        (OWN_IMAGES, {"imageOwners": ["111122223333"], "account": None}, (0, "self (imageOwners)")),
+        (OWN_IMAGES, {"imageOwners": ["111122223333"]}, (2, "")),
+        (OWN_IMAGES, {"imageOwners": ["amazon"], "account": None}, (2, "")),
+    ],
+)
+def test_what_only_the_account_shows_is_not_refused(
+    spec: dict[str, Any], limits: dict[str, Any], outcome: tuple[int, str], tmp_path: Path, catalogue: Path
+) -> None:
+    subnets = {"subnetSelectorTerms": [{"tags": {"Name": "prod-a"}}]}
+    groups = {"securityGroupSelectorTerms": [{"tags": {"Name": "prod-a"}}]}
+    files = write(tmp_path, pool(), node_class(**{"role": ALLOWED, **subnets, **groups, **spec}), pod("a"))
+    allowed = {"tags": {"Name": "prod-a"}}
+    given = settings(tmp_path, nodeClasses={"subnets": allowed, "securityGroups": allowed}, **limits)
+
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "--settings", given)
+
+    noted = [line for line in answer.err.splitlines() if "whether" in line and "is not checked" in line]
+    assert (answer.exit_code, len(noted)) == (outcome[0], bool(outcome[1]))
+    assert all(f"whether tag {outcome[1]} is allowed" in line or f"whether {outcome[1]} is" in line for line in noted)
 
 
 def test_a_launch_template_needs_the_setting_that_allows_it(tmp_path: Path, catalogue: Path) -> None:

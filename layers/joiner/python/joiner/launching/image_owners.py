@@ -46,15 +46,22 @@ def _allowed(owner: str, ceilings: NodeClassPolicy) -> bool:
 
 
 def is_undecided(owner: str, ceilings: NodeClassPolicy) -> bool:
-    """Return whether only the account shows if an owner is allowed: its number may be that of the account.
+    """Return whether only the account shows if an owner is allowed: the account may have the number of the owner, or
+    the owner `self` may have a number of the settings.
 
     A cluster knows the number of its account.
 
     >>> is_undecided("111122223333", NodeClassPolicy((), "", ("self",)))
     True
+    >>> is_undecided("self", NodeClassPolicy((), "", ("111122223333",)))
+    True
+    >>> is_undecided("self", NodeClassPolicy((), "", ("amazon",)))
+    False
     """
     named = ceilings.image_owners
-    return owner.isdecimal() and owner not in named and "self" in named and not ceilings.account
+    if ceilings.account or owner in named:
+        return False
+    return "self" in named if owner.isdecimal() else owner == "self" and any(each.isdecimal() for each in named)
 
 
 def _not_allowed(where: str, owner: str, ceilings: NodeClassPolicy) -> NodeClassProblem:

@@ -88,7 +88,7 @@ def list_unchecked_resources(node_class: NodeClass, ceilings: NodeClassPolicy | 
 
 def _unchecked_identities(node_class: NodeClass, ceilings: NodeClassPolicy | None) -> Iterator[NamedResource]:
     """Yield roles, owners, keys and templates. With the settings, only the role of an instance profile is unknown, and
-    whether the number of an owner is that of the account."""
+    whether an owner is the account itself."""
     if node_class.role and ceilings is None:
         yield NamedResource("nodeRoles", node_class.role)
     if node_class.instance_profile:

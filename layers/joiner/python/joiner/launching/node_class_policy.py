@@ -7,6 +7,7 @@ read, and IAM cannot limit which, so the role of `resolve_node_classes` may read
 The resolver refuses first, because it can name the field and the remedy.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
@@ -14,6 +15,29 @@ from typing import Any
 ANY_VALUE = "*"
 AWS_MANAGED_KEY = "alias/aws/ebs"
 """The EBS key that AWS manages. Every user of the account can use it through EC2, so no setting names it."""
+FILTER_TOKEN = re.compile(r"\\(?P<literal>.)|(?P<wildcard>[*?])", re.DOTALL)
+
+
+def has_wildcards(value: str) -> bool:
+    """Return whether the value of a filter of EC2 matches more than one text."""
+    return any(token["wildcard"] for token in FILTER_TOKEN.finditer(value))
+
+
+def may_match(pattern: str, text: str) -> bool:
+    """Return whether the value of a filter of EC2 matches a text: ``*`` are any characters, ``?`` is at most one, and
+    a backslash takes the meaning from the next one. Source: EC2 user guide, "Find your Amazon EC2 resources"
+    (wildcards).
+
+    >>> [may_match(pattern, "prod-a") for pattern in ("prod-*", "prod-?", "prod-a?", "prod", r"prod-\\*")]
+    [True, True, True, False, False]
+    """
+    parts, end = [], 0
+    for token in FILTER_TOKEN.finditer(pattern):
+        parts.append(re.escape(pattern[end : token.start()]))
+        parts.append({"*": ".*", "?": ".?"}.get(token["wildcard"] or "", re.escape(token["literal"] or "")))
+        end = token.end()
+    parts.append(re.escape(pattern[end:]))
+    return bool(re.fullmatch("".join(parts), text, re.DOTALL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +65,28 @@ class AllowedResources:
 
     def decide(self, identifier: str, tags: Mapping[str, str]) -> bool | None:
         """Return whether resources are allowed of which only the id, or only these tags are known; None if that depends
-        on the rest of them. The value ``*`` of a tag is unknown.
+        on the rest of them. A tag whose value has wildcards of EC2's filters has one of the values that match.
 
         >>> both = AllowedResources(("subnet-1",), {"team": ("web",)})
         >>> both.decide("subnet-1", {}), both.decide("subnet-2", {}), both.decide("", {"team": "web"})
         (True, None, True)
         >>> AllowedResources(("subnet-1",)).decide("subnet-2", {})
         False
+        >>> by_name = AllowedResources(tags={"Name": ("prod-a",)})
+        >>> [by_name.decide("", {"Name": name}) for name in ("prod-a", "prod-*", "prod-?", "test-*")]
+        [True, None, None, False]
         """
-        if (identifier and identifier in self.ids) or self.allows("", tags):
+        exact = {key: value for key, value in tags.items() if not has_wildcards(value) or self._any_value_of(key)}
+        if (identifier and identifier in self.ids) or self.allows("", exact):
             return True
-        unknown_tags = any(tags.get(key, ANY_VALUE) == ANY_VALUE for key in self.tags)
+        unknown_tags = any(
+            any(may_match(tags.get(key, ANY_VALUE), value) for value in values) for key, values in self.tags.items()
+        )
         unknown_id = not identifier and bool(self.ids)
         return None if self.of_cluster or unknown_tags or unknown_id else False
+
+    def _any_value_of(self, key: str) -> bool:
+        return ANY_VALUE in self.tags.get(key, ())
 
     def with_own(self, identifiers: Iterable[str]) -> "AllowedResources":
         """Return these limits with the cluster's own resources added, if they are allowed."""
