@@ -12,10 +12,12 @@ from joiner.launching.image_families.mime_parts import NODE_CONFIG
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.launching.image_families.windows import read_own_commands
 from joiner.pools.node_class import ImageFamily
+from joiner_local.node_agent.bottlerocket_settings import read_bottlerocket_settings
 from joiner_local.node_agent.node_config import read_node_config
 from tests.unit.launching.launch_scenario import CLUSTER, TEMPLATE, resolved
 
 CERTIFICATE = base64.b64encode(b"-----BEGIN CERTIFICATE-----\n").decode()
+BOOTABLE = replace(CLUSTER, certificate_authority=CERTIFICATE)
 POWERSHELL = "#!/usr/bin/env pwsh\n# tasks: none\n[string]$settings = 'a'\n"
 SCRIPT = "#!/bin/bash\necho 'own'\n"
 CONFIG = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
@@ -38,7 +40,9 @@ WRONG_CONFIGS: Mapping[str, str] = {
     'maxPods: "110"': "spec.kubelet.config.maxPods of its NodeConfig must be a whole number, without quotes",
     'cpuCFSQuota: "true"': "spec.kubelet.config.cpuCFSQuota of its NodeConfig must be true or false, without quotes",
     "clusterDNS: 10.100.0.10": "spec.kubelet.config.clusterDNS of its NodeConfig must be a list of texts",
-    "clusterDNS: [kube-dns]": "spec.kubelet.config.clusterDNS of its NodeConfig has kube-dns, which is no IP address",
+    "clusterDNS: [kube-dns]": "spec.kubelet.config.clusterDNS of its NodeConfig has only kube-dns, which is no IP "
+    "address: pods get no DNS",
+    "clusterDNS: [10]": "spec.kubelet.config.clusterDNS of its NodeConfig must be a list of texts",
 }
 
 
@@ -129,13 +133,16 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
             "Bottlerocket",
             "[settings.kubernetes]\nmax-pod = 5",
             "UnknownField",
-            "max-pod is not known, and Bottlerocket refuses all settings if it does not know one; did you mean "
-            '"max-pods"?',
+            "settings.kubernetes.max-pod: Joiner does not know it; a release of Bottlerocket that does not know it "
+            'refuses all settings; did you mean "max-pods"?',
         ),
         ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 5", "NotPlanned", "set kubelet.maxPods in the class"),
         ("Bottlerocket", "[settings.kubernetes]\nnode-taints = {}", "WithoutEffect", "set the taints of the pool"),
         ("Windows2022", "<powershell>\nA\n</powershell>\n<persist>true</persist>", "InvalidUserData", "without '<"),
-        ("Windows2022", "A\n <version>1.1</version>", "InvalidUserData", "without '<version>'"),
+        ("Windows2022", "A\n <version>1.1</version>", "InvalidUserData", "without '<version>1.1</version>'"),
+        ("Windows2022", "<persist>true</persist>\nA", "InvalidUserData", "without '<persist>'"),
+        ("Windows2022", "A\n<persist>\ntrue\n</persist>\n", "InvalidUserData", "without '</persist>'"),
+        ("Windows2022", '@"\n<script>\n"@\nA', "InvalidUserData", "without '<script>'"),
         ("Windows2022", "</powershell><script>", "InvalidUserData", "write the commands alone"),
         ("Windows2022", "#!/bin/bash\necho hi", "InvalidUserData", "and this is a script of Linux: write PowerShell"),
         ("Windows2019", "<powershell>\n#!/bin/sh\n</powershell>", "InvalidUserData", "a script of Linux"),
@@ -163,6 +170,12 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
             f"{CONFIG}spec: {{kubelet: {{config: {{kubeReserved: {{cpu: 1}}}}}}}}",
             "InvalidUserData",
             "kubeReserved of its NodeConfig has a value that is no text: put that of cpu in quotes",
+        ),
+        (
+            "AL2023",
+            f"{CONFIG}spec: {{kubelet: {{config: {{clusterDNS: [10.100.0.10, kube-dns]}}}}}}",
+            "WithoutEffect",
+            "spec.kubelet.config.clusterDNS has kube-dns, which is no IP address: the kubelet leaves it out",
         ),
         ("AL2023", f"{CONFIG}spec: {{kubelt: {{}}}}", "UnknownField", "spec.kubelt is not known"),
         ("AL2023", f"{CONFIG}---\n{CONFIG}", "InvalidUserData", "this one has 2: write one for each MIME part"),
@@ -219,13 +232,34 @@ READABLE: Mapping[str, str] = {
 
 @pytest.mark.parametrize("user_data", READABLE.values(), ids=READABLE)
 def test_user_data_that_nodeadm_and_cloud_init_read_has_no_problem(user_data: str) -> None:
-    own = NodeSettings(replace(CLUSTER, certificate_authority=CERTIFICATE), own=user_data)
+    own = NodeSettings(BOOTABLE, own=user_data)
 
     named = replace(
         TEMPLATE, ami_family="AL2023", user_data=user_data, kind="EC2NodeClass", role="KarpenterNodeRole-prod"
     )
     assert resolved(named).problems == ()
     assert read_node_config(IMAGE_FAMILIES["AL2023"].write_user_data(own).encode()).cluster == "prod"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        'image-minimum-gc-age = "2m"',
+        'image-maximum-gc-age = "24h"',
+        "ids-per-pod = 65536",
+        "max-parallel-image-pulls = 4",
+        "fail-cgroupv1 = false",
+        "fail-cgroup-v1 = false",
+        "[settings.kubernetes.topology-manager-policy-options]\nmax-allowable-numa-nodes = 9",
+    ],
+)
+def test_settings_that_newer_releases_of_bottlerocket_have_are_no_problem(setting: str) -> None:
+    own = f"[settings.kubernetes]\n{setting}"
+
+    there = resolved(replace(TEMPLATE, ami_family="Bottlerocket", user_data=own))
+    assert [one for one in there.problems if "userData" in one.message] == []
+    written = IMAGE_FAMILIES["Bottlerocket"].write_user_data(NodeSettings(BOOTABLE, own=own))
+    assert read_bottlerocket_settings(written.encode()).cluster == "prod"
 
 
 @pytest.mark.parametrize(
@@ -239,6 +273,7 @@ def test_user_data_that_nodeadm_and_cloud_init_read_has_no_problem(user_data: st
         "[settings]\n$a = 1",
         "kind: all",
         "$nuspec = '<package><version>1.0</version></package>'",
+        '$project = @"\n<project>\n  <version>1.0</version>\n</project>\n"@',
     ],
 )
 def test_powershell_that_resembles_other_user_data_is_read(script: str) -> None:

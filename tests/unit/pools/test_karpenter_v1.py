@@ -1,5 +1,6 @@
 """NodePool and EC2NodeClass in their present version."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -148,18 +149,33 @@ def test_an_expression_for_the_number_of_pods_is_refused_with_the_reason() -> No
     assert "expressions by instance type are not supported" in problem.message
 
 
-def test_each_address_of_a_dns_server_must_be_an_ip_address() -> None:
-    spec = next(each for each in EVERYTHING if each["kind"] == "EC2NodeClass")["spec"]
-    kubelet = {"clusterDNS": ["10.100.0.10", "kube-dns", "fd00::a", "10.100.0"]}
-    provisioner = {"kind": "Provisioner", "metadata": {"name": "x"}, "spec": {"kubeletConfiguration": kubelet}}
+OUTSIDE = "pods get no DNS of the cluster"
 
-    found = read_manifests(
-        [{"kind": "EC2NodeClass", "metadata": {"name": "x"}, "spec": {**spec, "kubelet": kubelet}}, provisioner]
-    )
+
+@pytest.mark.parametrize(
+    ("addresses", "severity", "problems", "kept"),
+    [
+        (["10.100.0.10", "fd00::a"], "warning", {}, ["10.100.0.10", "fd00::a"]),
+        (["010.100.000.010"], "warning", {}, ["10.100.0.10"]),
+        (["10.100.0.10", "kube-dns"], "warning", {1: "the kubelet leaves it out"}, ["10.100.0.10"]),
+        (["kube-dns", "10.100.0"], "error", {0: OUTSIDE, 1: OUTSIDE}, None),
+        (["10.100.0.10", 5], "error", {1: "it is no text"}, None),
+    ],
+)
+def test_a_dns_server_without_an_ip_address_is_an_error_only_if_no_other_is_left(
+    addresses: list[Any], severity: str, problems: Mapping[int, str], kept: list[str] | None
+) -> None:
+    spec = next(each for each in EVERYTHING if each["kind"] == "EC2NodeClass")["spec"]
+    kubelet = {"clusterDNS": addresses}
+    provisioner = {"kind": "Provisioner", "metadata": {"name": "x"}, "spec": {"kubeletConfiguration": kubelet}}
+    node_class = {"kind": "EC2NodeClass", "metadata": {"name": "x"}, "spec": {**spec, "kubelet": kubelet}}
+
+    found = read_manifests([node_class, provisioner])
 
     remedy = "give the IP address of the cluster's DNS service, such as 10.100.0.10"
-    assert [one.message for one in found.problems if "clusterDNS" in one.field and one.severity == "error"] == [
-        f"{path}.clusterDNS[{index}] is {value}: {remedy}"
+    assert [(one.severity, one.message) for one in found.problems if "clusterDNS" in one.field] == [
+        (severity, f"{path}.clusterDNS[{index}] is {addresses[index]}: {why}: {remedy}")
         for path in ("spec.kubelet", "spec.kubeletConfiguration")
-        for index, value in ((1, "kube-dns"), (3, "10.100.0"))
+        for index, why in problems.items()
     ]
+    assert [one.kubelet.config["clusterDNS"] for one in found.classes if one.kubelet] == ([kept] if kept else [])

@@ -4,6 +4,7 @@ They are kept in the kubelet's format for user data. Properties give the values 
 """
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,17 +27,25 @@ FIELDS = (
 )
 
 
-def is_dns_address(text: str) -> bool:
-    """Return whether the kubelet takes a text as the address of a DNS server: an IP address without a zone.
+LEADING_ZEROS = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])")
 
-    >>> [is_dns_address(each) for each in ("10.100.0.10", "fd00::a", "10.100.0", "fe80::1%eth0", " 10.0.0.1")]
-    [True, True, False, False, False]
+
+def read_dns_address(text: str) -> str:
+    """Return the address of a DNS server without leading zeros, with which other programs refuse it; an empty text if
+    the kubelet takes it for none. Source: Kubernetes, k8s.io/utils/net (ParseIPSloppy): an IP address without a zone,
+    whose numbers may have leading zeros.
+
+    >>> [read_dns_address(each) for each in ("10.100.0.10", "010.100.000.010", "fd00::000a")]
+    ['10.100.0.10', '10.100.0.10', 'fd00::a']
+    >>> [read_dns_address(each) for each in ("10.100.0", "10.100.0.256", "fe80::1%eth0", " 10.0.0.1")]
+    ['', '', '', '']
     """
+    address = LEADING_ZEROS.sub("", text)
     try:
-        ipaddress.ip_address(text)
+        ipaddress.ip_address(address)
     except ValueError:
-        return False
-    return "%" not in text
+        return ""
+    return "" if "%" in address else address
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,8 +123,8 @@ class Bottlerocket:
                 yield warn(node_class, "userData", "WithoutEffect", message)
         for name in sorted(ours.keys() - KNOWN):
             message = (
-                f"settings.kubernetes.{name} is not known, and Bottlerocket refuses all settings if it does not know "
-                f"one{suggest_nearest(name, sorted(KNOWN))}"
+                f"settings.kubernetes.{name}: Joiner does not know it; a release of Bottlerocket that does not know it "
+                f"refuses all settings{suggest_nearest(name, sorted(KNOWN))}"
             )
             yield warn(node_class, "userData", "UnknownField", message)
         for name in PLANNED:

@@ -9,10 +9,9 @@ reference" (settings.kubernetes).
 'has dns, which is no IP address'
 """
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Any, Final
-
-from joiner.pools.kubelet_configuration import is_dns_address
 
 NUMBERS: Final = (
     "container-log-max-files",
@@ -22,7 +21,9 @@ NUMBERS: Final = (
     "eviction-max-pod-grace-period",
     "kube-api-burst",
     "kube-api-qps",
+    "ids-per-pod",
     "log-level",
+    "max-parallel-image-pulls",
     "max-pods",
     "pod-pids-limit",
     "registry-burst",
@@ -31,6 +32,8 @@ NUMBERS: Final = (
 FLAGS: Final = (
     "cpu-cfs-quota-enforced",
     "device-ownership-from-security-context",
+    "fail-cgroup-v1",
+    "fail-cgroupv1",
     "seccomp-default",
     "server-tls-bootstrap",
     "single-process-oom-kill",
@@ -49,6 +52,8 @@ TEXTS: Final = (
     "cpu-manager-reconcile-period",
     "hostname-override",
     "hostname-override-source",
+    "image-maximum-gc-age",
+    "image-minimum-gc-age",
     "memory-manager-policy",
     "memory-swap-behavior",
     "node-ip",
@@ -62,7 +67,12 @@ TEXTS: Final = (
     "topology-manager-policy",
     "topology-manager-scope",
 )
-TABLES: Final = ("credential-providers", "memory-manager-reserved-memory", "static-pods")
+TABLES: Final = (
+    "credential-providers",
+    "memory-manager-reserved-memory",
+    "static-pods",
+    "topology-manager-policy-options",
+)
 PERCENTAGES: Final = ("image-gc-high-threshold-percent", "image-gc-low-threshold-percent")
 """Written as a text or as a number."""
 
@@ -95,8 +105,17 @@ def _find_wrong_address(value: Any) -> str:
     addresses = value if isinstance(value, list) else [value]
     if not addresses or not all(isinstance(each, str) for each in addresses):
         return 'must be an IP address, or a list of them: "10.100.0.10"'
-    wrong = [each for each in addresses if not is_dns_address(each)]
+    wrong = [each for each in addresses if not _is_address(each)]
     return f"has {wrong[0][:80]}, which is no IP address" if wrong else ""
+
+
+def _is_address(text: str) -> bool:
+    """Return whether Bottlerocket reads a text as an IP address: without leading zeros, unlike the kubelet."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
 
 
 def _find_wrong_percentage(value: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from joiner.launching.image_families.node_settings import UserDataRefused
-from joiner.pools.kubelet_configuration import is_dns_address
+from joiner.pools.kubelet_configuration import read_dns_address
 
 API_VERSION: Final = "node.eks.aws/v1alpha1"
 KIND: Final = "NodeConfig"
@@ -16,6 +16,9 @@ SPEC: Final = ("cluster", "containerd", "instance", "kubelet", "featureGates")
 KUBELET: Final = ("config", "flags", "maxPodsExpression")
 REPLACED: Final = ("apiServerEndpoint", "certificateAuthority", "cidr", "name")
 """Fields of spec.cluster that are Joiner's, whatever the user writes."""
+
+DNS: Final = "clusterDNS"
+DNS_FIELD: Final = f"spec.kubelet.config.{DNS}"
 
 PLANNED: Final = ("evictionHard", "kubeReserved", "maxPods", "systemReserved")
 """Settings that decide how many pods fit on a node."""
@@ -54,7 +57,7 @@ TYPES: Final[Mapping[str, tuple[type, str]]] = {
         ("cpuCFSQuota", "failSwapOn", "protectKernelDefaults", "seccompDefault", "serializeImagePulls"),
         (bool, "true or false, without quotes"),
     ),
-    **dict.fromkeys(("allowedUnsafeSysctls", "clusterDNS"), (list, "a list of texts")),
+    **dict.fromkeys(("allowedUnsafeSysctls", DNS), (list, "a list of texts")),
 }
 """Settings of the kubelet that have no text. Source: Kubernetes, "Kubelet Configuration (v1beta1)"."""
 
@@ -92,15 +95,22 @@ def read_user_node_config(text: str, before: int = 0) -> Mapping[str, Any]:
 
 
 def _check_types(config: Mapping[str, Any]) -> None:
-    """Raise UserDataRefused for a setting of the kubelet with a value of another type: it does not start with it."""
+    """Raise UserDataRefused for a setting of the kubelet with a value of another type: it does not start with it. DNS
+    servers of which none has an IP address are refused, too: pods get the node's DNS then, which knows no services.
+    """
     for name, (kind, words) in TYPES.items():
         value = config.get(name)
         if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
             raise _refused(f"spec.kubelet.config.{name} of its NodeConfig must be {words}")
-    for address in config.get("clusterDNS") or ():
-        if not isinstance(address, str) or not is_dns_address(address):
-            where = "spec.kubelet.config.clusterDNS of its NodeConfig"
-            raise _refused(f"{where} has {str(address)[:80]}, which is no IP address")
+    addresses = config.get(DNS) or ()
+    if not all(isinstance(each, str) for each in addresses):
+        raise _refused(f"{DNS_FIELD} of its NodeConfig must be a list of texts")
+    if (wrong := _find_wrong_addresses(config)) and len(wrong) == len(addresses):
+        raise _refused(f"{DNS_FIELD} of its NodeConfig has only {wrong[0]}, which is no IP address: pods get no DNS")
+
+
+def _find_wrong_addresses(config: Mapping[str, Any]) -> list[str]:
+    return [each[:80] for each in config.get(DNS) or () if not read_dns_address(each)]
 
 
 def find_settings_without_effect(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -120,6 +130,8 @@ def find_settings_without_effect(spec: Mapping[str, Any]) -> Iterator[tuple[str,
             "spec.kubelet.config.registerWithTaints is replaced by the node's own value: set the taints of the pool"
         )
         yield "WithoutEffect", message
+    for wrong in _find_wrong_addresses(config):
+        yield "WithoutEffect", f"{DNS_FIELD} has {wrong}, which is no IP address: the kubelet leaves it out"
     for name in PLANNED:
         if name in config:
             message = f"plans do not know spec.kubelet.config.{name}: set kubelet.{name} in the class instead"

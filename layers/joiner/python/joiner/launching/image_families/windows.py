@@ -32,12 +32,13 @@ OTHER_FORMS: Mapping[str, re.Pattern[str]] = {
 comment, and [name] is a type.
 """
 
+OPTION = "</?(persist|version|runAsLocalSystem)>"
 TAG = re.compile(
-    r"</?(powershell|script)>|^[ \t]*</?(persist|version|runAsLocalSystem)>|\Amime-version:",
-    re.IGNORECASE | re.MULTILINE,
+    rf"</?(powershell|script)>|\Amime-version:|\A{OPTION}|^[ \t]*{OPTION}.*\Z", re.IGNORECASE | re.MULTILINE
 )
-"""What EC2Launch takes for its own. The tags of its options are refused at the beginning of a line only: XML within a
-script may have elements of these names.
+"""What EC2Launch takes for its own. The tags of its options are refused only as the first or the last line of the
+commands, where a user writes them beside a block of PowerShell: between other lines they are text of the script, such
+as XML in a here-string.
 """
 
 

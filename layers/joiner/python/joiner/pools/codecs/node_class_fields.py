@@ -10,7 +10,7 @@ from joiner import names
 from joiner.cluster import Resources
 from joiner.pools.codecs.manifest_fields import ManifestFields
 from joiner.pools.durations import PATTERN
-from joiner.pools.kubelet_configuration import FIELDS, KubeletConfiguration, is_dns_address
+from joiner.pools.kubelet_configuration import FIELDS, KubeletConfiguration, read_dns_address
 from joiner.pools.node_class import BlockDevice, MetadataOptions
 from joiner.pools.suggestions import suggest_nearest
 
@@ -46,7 +46,8 @@ NO_EXPRESSION = (
 def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
     """Read the kubelet settings that users may set, with the checks that the kubelet makes when it starts."""
     config: dict[str, Any] = {name: fields.raw(name) for name in FIELDS if name in fields}
-    _check_addresses(fields, "clusterDNS")
+    if addresses := _read_addresses(fields, "clusterDNS"):
+        config["clusterDNS"] = addresses
     if "registerWithTaints" in fields:
         fields.wrong("registerWithTaints", "set the pool's taints or startupTaints instead")
     if fields.raw("containerRuntime") not in (None, "containerd"):
@@ -78,16 +79,26 @@ def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
     return KubeletConfiguration(config)
 
 
-def _check_addresses(fields: ManifestFields, name: str) -> None:
-    """Note each item that is no IP address: the kubelet does not start with it."""
+def _read_addresses(fields: ManifestFields, name: str) -> list[str]:
+    """Return the addresses of a list, and note each item that is none.
+
+    The kubelet leaves such an item out and starts. If it has no address, pods get the DNS of the node, which does not
+    know the names of services: only then the item is an error.
+    """
     listed = fields.raw(name)
     if listed is not None and not isinstance(listed, list):
         fields.wrong(name, 'give a list of IP addresses, such as ["10.100.0.10"]')
-        return
-    for index, each in enumerate(listed or ()):
-        if not isinstance(each, str) or not is_dns_address(each):
-            remedy = "give the IP address of the cluster's DNS service, such as 10.100.0.10"
-            fields.notes.note(f"{fields.at(name)}[{index}]", each, remedy)
+        return []
+    found = [read_dns_address(each) if isinstance(each, str) else "" for each in listed or ()]
+    for index, (each, address) in enumerate(zip(listed or (), found, strict=True)):
+        where, remedy = f"{fields.at(name)}[{index}]", "give the IP address of the cluster's DNS service, such as "
+        if not isinstance(each, str):
+            fields.notes.note(where, each, f"it is no text: {remedy}10.100.0.10")
+        elif not any(found):
+            fields.notes.note(where, each, f"pods get no DNS of the cluster: {remedy}10.100.0.10")
+        elif not address:
+            fields.notes.note(where, each, f"the kubelet leaves it out: {remedy}10.100.0.10", "warning")
+    return [address for address in found if address]
 
 
 def _check_reserved(fields: ManifestFields, name: str) -> None:
