@@ -1,7 +1,7 @@
 """What AWS answers about one node class. Lookups that need no other answer run at the same time, and those that several
 classes have in common are sent once. What changes with each launch, the free addresses of subnets and the free
-instances of capacity reservations, is always asked anew, and so are placement groups; other answers may be a minute
-old.
+instances of capacity reservations, is always asked anew, and so are placement groups and the account's EBS defaults, by
+which a class may be refused; other answers may be a minute old.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ class ClassLookups:
         security_groups = [remembered(ec2.security_groups, filters) for filters in asked.security_groups]
         images = [remembered(ec2.images, question.filters, question.owners) for question in asked.images]
         snapshots = remembered(ec2.snapshots, asked.snapshots)
-        defaults = remembered(self._ebs_defaults)
+        defaults = start(self._ebs_defaults)
         reservations = [
             start(ec2.capacity_reservations, question.filters, question.ids) for question in asked.reservations
         ]

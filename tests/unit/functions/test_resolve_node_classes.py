@@ -252,7 +252,7 @@ def test_a_lookup_that_failed_for_one_class_is_sent_again_for_another(cluster: S
 @pytest.mark.parametrize(
     ("following", "asked"),
     [
-        ({"now": NOON + timedelta(seconds=60)}, ["describe_subnets"]),
+        ({"now": NOON + timedelta(seconds=60)}, ["describe_subnets", "get_ebs_default_kms_key_id"]),
         ({"now": NOON + timedelta(seconds=61)}, ALL_LOOKUPS),
         ({"turn": 2}, ALL_LOOKUPS),
         ({"every": True}, ALL_LOOKUPS),

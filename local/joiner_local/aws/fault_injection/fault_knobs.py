@@ -41,10 +41,11 @@ def guard(rules: FaultRules, asked: dict[str, Any]) -> dict[str, Any]:
     """Start a proxy for a cluster, once; a second call changes nothing."""
     from moto.eks.models import eks_backends
 
-    cluster = eks_backends[ACCOUNT][REGION].clusters[asked["cluster"]]
-    if asked["cluster"] not in rules.guarded:
-        proxy = ApiServerProxy(cluster.endpoint, asked["pki"], rules)
-        rules.guarded[asked["cluster"]] = cluster.endpoint = proxy.url
+    name, pki = asked["cluster"], asked["pki"]
+    cluster = eks_backends[ACCOUNT][REGION].clusters[name]
+    if name not in rules.guarded:
+        proxy = ApiServerProxy(cluster.endpoint, pki, rules)
+        rules.guarded[name] = cluster.endpoint = proxy.url
     return {"endpoint": cluster.endpoint}
 
 

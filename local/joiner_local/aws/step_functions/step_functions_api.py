@@ -346,9 +346,10 @@ class StepFunctionsApi:
 
     def stop_executions(self, asked: dict[str, Any]) -> Answer:
         """Knob: stop all running executions of a machine, also Express ones, and return their ARNs."""
+        cause = asked.get("cause")
         running = [each for each in self.machines.executions(asked["stateMachineArn"]) if each.status == "RUNNING"]
         for each in running:
-            each.stop(None, asked.get("cause"))
+            each.stop(None, cause)
         return {"stopped": [each.identity.arn for each in running]}
 
 
