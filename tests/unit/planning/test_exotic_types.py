@@ -153,7 +153,7 @@ def test_beside_pods_that_need_them_other_pods_open_no_node_of_them() -> None:
 
         assert made.pending == ()
         assert [node.pods for node in made.nodes if node.instance_type == "g5.xlarge"] == [("default/gpu",)]
-        assert 0.8 * made.price_per_hour < made.lower_bound_per_hour <= made.price_per_hour
+        assert not made.optimal  # the bound does not know this rule, see test_exotic_types_beside_rules
 
 
 def test_min_values_count_them_and_a_common_type_is_planned() -> None:

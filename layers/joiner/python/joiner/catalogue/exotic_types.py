@@ -69,7 +69,7 @@ def find_unrequested(
     """Return the types that can hold a pod and that a plan does not launch for it, with the kinds that no requirement
     of its pool or its own names. ``types`` are the labels of all types that can hold it, by name.
 
-    If there is no other type, those of the fewest kinds that the pod needs are launched.
+    If there is no other type, those that are bare metal or have accelerators, but not both, are launched.
 
     >>> gpus = {DEVICE_COUNTS[0]: "1"}
     >>> types = {"m5.large": {}, "m5.metal": {}, "g5.xlarge": gpus, "g5.metal": gpus}
@@ -84,10 +84,8 @@ def find_unrequested(
         for name, labels in types.items()
     }
     if all(left.values()):
-        needed = COMMON if any(ACCELERATORS not in kinds for kinds in left.values()) else frozenset({ACCELERATORS})
-        if needed not in left.values():
-            return {}
-        left = {name: kinds - needed for name, kinds in left.items()}
+        of_one_kind = COMMON.union(*(kinds for kinds in left.values() if len(kinds) == 1))
+        left = {name: (kinds - of_one_kind or kinds) for name, kinds in left.items() if of_one_kind and len(kinds) > 1}
     return {name: kinds for name, kinds in left.items() if kinds}
 
 

@@ -5,7 +5,7 @@ in that time. The clock itself stops the search only on a much slower machine; t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 Clock = Callable[[], float]
@@ -79,6 +79,11 @@ class Meter:
         """Return whether the deadline gives fewer steps than a search without a deadline has."""
         effort = self._effort
         return effort.steps is None and effort.seconds is not None and effort.allowance < DEFAULT_STEPS
+
+    def renewed(self) -> "Meter":
+        """Return a meter for another search: with all steps again, and the time that is left until the deadline."""
+        left, effort = self.time_left, self._effort
+        return Meter(effort if left == float("inf") else replace(effort, seconds=max(left, 0.0)))
 
     @property
     def time_left(self) -> float:

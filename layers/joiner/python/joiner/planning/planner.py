@@ -27,7 +27,7 @@ from joiner.planning.output.plan_problems import find_plan_problems
 from joiner.planning.placement.address_limits import AddressLimits, keep_addresses
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
-from joiner.planning.placement.unrequested_nodes import replan_unrequested
+from joiner.planning.placement.unrequested_nodes import place_on_every_offer, replan_unrequested
 from joiner.planning.plan import Plan, Reason
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS, Ceilings, PlanPolicies, PlanTolerances
 from joiner.planning.plan_simplification import UNCHANGED, Simplification
@@ -39,6 +39,7 @@ from joiner.planning.state.blocked_spreads import (
 )
 from joiner.planning.state.checkpoint import score_plan
 from joiner.planning.state.commitment_use import CommitmentUse
+from joiner.planning.state.excluded_types import all_accepted
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
 from joiner.pools import ResolvedNodeClass
@@ -172,9 +173,13 @@ def _finish(
     classes: Mapping[str, ResolvedNodeClass],
 ) -> _Finished:
     """Leave the plan of the search in the state, simplified, and without the nodes that no subnet has an address for or
-    that no pod asks for. ``rest`` searches a plan for the pods that are left."""
+    that no pod asks for or needs. ``rest`` searches a plan for the pods that are left."""
     found = search(state, build=build)
-    if replan_unrequested(state, rest):
+    replanned = replan_unrequested(state, rest)
+    if place_on_every_offer(state, rest):
+        with all_accepted(state):
+            found = replace(found, greedy=None, proven=_prove_without(state, meter))
+    elif replanned:
         found = replace(found, greedy=None, proven=_prove_without(state, meter))
     simplified = _simplify(state, policies, tolerances if meter.allowance else None)
     return _Finished(found, simplified, keep_addresses(state, classes))
@@ -232,7 +237,9 @@ def _search_rest(state: PlanState, *, meter: Meter, seed: int) -> None:
     """Place the pods that are left; reserved capacity is used, and commitments as the first search has left them."""
     from joiner.planning.limited_offer_search import search_with_supplies
 
-    search_with_supplies(state, meter, seed)
+    more = meter.renewed()
+    search_with_supplies(state, more, seed)
+    meter.cut_short |= more.cut_short
 
 
 def _has_several_zones(state: PlanState) -> bool:

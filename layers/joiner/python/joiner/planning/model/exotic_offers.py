@@ -10,7 +10,10 @@ minValues count the types that can hold the pods of a node whether they may be o
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
+from joiner import names
 from joiner.catalogue.exotic_types import ACCELERATORS, COMMON, METAL, exotic_kinds, named_kinds, names_kinds
 from joiner.cluster import Requirements
 from joiner.cluster.resources import CPU, MEMORY
@@ -113,12 +116,13 @@ def find_openings(
     def openings(group: PodGroup) -> int:
         mine = accepted[group.index]
         needs = _needs_together(neighbours[group]) if group in neighbours else group.needs
-        needs = needs if group not in neighbours or exotic.is_held(needs, mine) else group.needs
-        closed = unnamed(group)
-        known = (tuple(needs), mine, *closed.values())
-        if known not in memory:
-            memory[known] = _openings_of(exotic, needs, mine, closed)
-        return memory[known]
+        closed, found = unnamed(group), 0
+        for domain in _domains_of(group, offer_set, every):
+            known = (tuple(needs), mine & domain, *closed.values())
+            if known not in memory:
+                memory[known] = _openings_of(exotic, needs, mine & domain, closed)
+            found |= memory[known]
+        return found
 
     opens = {group.index: openings(group) for group in groups}
     opened = 0
@@ -131,15 +135,27 @@ def find_openings(
 
 def _openings_of(exotic: ExoticOffers, needs: Needs, accepted: int, unnamed: Mapping[str, int]) -> int:
     """Return the offers of which a pod with these needs may open a node: common and named ones if one of them can hold
-    it, else those without bare metal that has no name, else all."""
+    it; else those that are bare metal or have accelerators, but not both, if one of them can; else all."""
     left = accepted & ~(unnamed[METAL] | unnamed[ACCELERATORS])
     if left == accepted or exotic.is_held(needs, left):
         return left
-    virtual = accepted & ~unnamed[METAL]
-    without_devices = accepted & ~unnamed[ACCELERATORS]
-    if not exotic.is_held(needs, without_devices) and exotic.is_held(needs, virtual):
-        return virtual
-    return accepted
+    of_one_kind = [accepted & ~unnamed[kind] for kind in (METAL, ACCELERATORS)]
+    held = [one for one in of_one_kind if exotic.is_held(needs, one)]
+    return reduce(or_, held, 0) or accepted
+
+
+def _domains_of(group: PodGroup, offer_set: OfferSet, every: int) -> list[int]:
+    """Return the offers of each domain in which the group may need a node of its own, as bits: of each zone, or of each
+    capacity type, if the group has a rule about such domains; else of all."""
+    constraints = group.constraints
+    keys = {spread.topology_key for spread in constraints.spreads}
+    keys |= {term.topology_key for term in (*constraints.affinity, *constraints.anti_affinity)}
+    domains = [every]
+    for key in sorted(keys - {names.HOSTNAME}):
+        by_value, missing = offer_set.positions(key)
+        if by_value:
+            domains = [one & part for one in domains for part in (*by_value.values(), missing) if one & part]
+    return domains
 
 
 def _needs_together(groups: Sequence[PodGroup]) -> Needs:

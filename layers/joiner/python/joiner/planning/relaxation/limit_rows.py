@@ -43,36 +43,6 @@ def opening_rows_of(problem: PackingProblem) -> LimitRows | None:
     return LimitRows(np.array(rows), np.array(left)) if rows else None
 
 
-def joining_rows_of(state: PlanState, problem: PackingProblem) -> LimitRows | None:
-    """Return the number of nodes that some items may only join, as a limit; None if there are none.
-
-    Each such node holds a pod that may open it (``PoolVariant.may_open``), so there are no more of these nodes than
-    such pods.
-    """
-    variants = [variant for each in state.offered_pools for variant in each.variants]
-    differing = {id(one) for one in variants if one.openings.joined != one.openings.opened}
-    if not differing:
-        return None
-    joined = np.zeros(len(problem.price), bool)
-    openers = np.zeros(problem.items, bool)
-    for offer in range(len(problem.price)):
-        choice = problem.choices[offer]
-        if id(choice.variant) not in differing:
-            continue
-        able = np.array(
-            [
-                here and choice.variant.may_open((group.index for group, _ in members), choice.one)
-                for here, members in zip(problem.open[offer].tolist(), problem.members, strict=True)
-            ],
-            bool,
-        )
-        joined[offer] = bool((problem.open[offer] & ~able).any())
-        openers |= able & joined[offer]
-    if not joined.any():
-        return None
-    return LimitRows(joined.astype(float)[None, :], np.array([float(problem.demand[openers].sum())]))
-
-
 def all_rows(*parts: LimitRows | None) -> LimitRows | None:
     """Return the limits of all parts."""
     known = [part for part in parts if part is not None]

@@ -13,7 +13,7 @@ import numpy as np
 
 from joiner.planning.arrays import Marks
 from joiner.planning.relaxation.free_capacity import FreeCapacity
-from joiner.planning.relaxation.limit_rows import all_rows, joining_rows_of, limit_rows_of, opening_rows_of
+from joiner.planning.relaxation.limit_rows import all_rows, limit_rows_of, opening_rows_of
 from joiner.planning.relaxation.lp_values import SpareCapacity
 from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
 from joiner.planning.relaxation.resource_lp import ResourceLp
@@ -48,7 +48,6 @@ def compute_lower_bound(
     limit_rows = all_rows(
         limit_rows_of(state, problem) if limited else None,
         opening_rows_of(problem) if joined else None,
-        joining_rows_of(state, problem),
     )
     able = problem.open.any(axis=0)
     spare = spare_capacity(state, problem, supplied=supplied)
