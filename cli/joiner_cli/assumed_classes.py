@@ -25,7 +25,7 @@ from joiner.pools.codecs.manifest_fields import format_value
 from joiner.pools.node_class import field_path
 from joiner.pools.node_pool import NodeClassRef
 from joiner_cli.selected_reservations import SelectedReservations, list_unselected, select_reservations
-from joiner_cli.unknown_reservations import describe_reservations, explain_unselected
+from joiner_cli.unknown_reservations import describe_reservations, explain_unselected, find_unusable_terms
 
 Manifest = Mapping[str, Any]
 
@@ -69,7 +69,8 @@ def assume_resolved_classes(
         if own and ceilings is None and not status.get(ref.key):  # a cluster has checked a class with a status
             problems.extend(_unchecked_limits(own))
         selected[ref] = select_reservations(own, status.get(ref.key, {}).get("capacityReservations"), reserved)
-        problems.extend(describe_reservations(selected[ref], reserved, own))
+        unusable = [*find_unusable_terms(own, (one for one in snapshot.pools if one.class_ref == ref))]
+        problems.extend(unusable or describe_reservations(selected[ref], reserved, own))
         assumed = replace(assumed, reservations=(*selected[ref].counted, *selected[ref].uncounted))
         if own and not assumed.images and not any(problem.severity == "error" for problem in problems):
             problems.append(NodeClassProblem("AMIsReady", "ImagesAssumed", IMAGES_NOT_READ, "info", _images_field(own)))

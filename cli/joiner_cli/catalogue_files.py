@@ -143,7 +143,7 @@ def _read(path: Path) -> LoadedCatalogue:
         )
     notes = ManifestProblems(str(path))
     types = [read_type(name, one, notes) for name, one in content.items() if name not in (SCHEMA_FIELD, COMMITMENTS)]
-    commitments = read_commitments(ManifestFields(content, "", notes).many(COMMITMENTS), {one.name for one in types})
+    commitments = read_commitments(ManifestFields(content, "", notes).many(COMMITMENTS), Catalogue.of(types))
     if notes.errors:
         shown = [f"{_describe_error(one)}: {one.remedy}" for one in notes.errors[:MAX_REPORTED_ERRORS]]
         more = len(notes.errors) - MAX_REPORTED_ERRORS

@@ -9,12 +9,12 @@ from typing import Final
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.catalogue.allocatable import CapacityEstimate
-from joiner.catalogue.commitments import Commitment
 from joiner.catalogue.ec2_instance_types import has_estimate, with_estimate
 from joiner.catalogue.published_prices import PublishedPrices
-from joiner.catalogue.reserved_instances_and_savings_plans import list_commitments
+from joiner.catalogue.reserved_instances_and_savings_plans import DeclaredCommitments, list_commitments
 from joiner.pools import InvalidManifest
 from joiner_cli.settings_limits import SETTINGS, SettingsLimits
+from joiner_cli.unused_commitments import find_unused_commitments, name_commitments
 
 MOST_NAMED: Final = 3
 
@@ -35,10 +35,10 @@ def apply_settings(catalogue: Catalogue, limits: SettingsLimits) -> tuple[Catalo
     if not limits.weighs_interruptions:
         types = [_without_interruptions(one) for one in types]
     changed = Catalogue.of(types, catalogue.commitments)
-    declared = list_commitments(*limits.commitments, changed)
+    notes.extend(find_unused_commitments(limits.commitments, changed))
     if not catalogue.commitments:
-        return replace(changed, commitments=declared), tuple(notes)
-    return changed, (*notes, *_describe_commitments(declared, catalogue.commitments))
+        return replace(changed, commitments=list_commitments(*limits.commitments, changed)), tuple(notes)
+    return changed, (*notes, *_describe_commitments(limits.commitments, changed))
 
 
 def _with_prices(known: InstanceType, table: PublishedPrices, region: str) -> InstanceType:
@@ -86,12 +86,14 @@ def _without_interruptions(known: InstanceType) -> InstanceType:
     return known.with_offerings(replace(one, interruptions=0.0) for one in known.offerings)
 
 
-def _describe_commitments(declared: Sequence[Commitment], used: Sequence[Commitment]) -> Iterator[InvalidManifest]:
+def _describe_commitments(declared: DeclaredCommitments, catalogue: Catalogue) -> Iterator[InvalidManifest]:
     """Yield a note if the settings declare commitments that the catalogue does not have."""
-    there = {one.id: one for one in used}
-    if missing := [one.id for one in declared if one.id not in there or there[one.id].amount < one.amount]:
+    there = {one.id: one.amount for one in catalogue.commitments}
+    wanted = list_commitments(*declared, catalogue)
+    if missing := [one for one in wanted if there.get(one.id, -1) < one.amount]:
+        fields = name_commitments(missing, declared, catalogue)
         remedy = (
-            f"{_name(missing)} of the settings {'is' if len(missing) == 1 else 'are'} not added to the commitments of "
+            f"{_name(fields)} of the settings {'is' if len(fields) == 1 else 'are'} not added to the commitments of "
             "the catalogue, which a deployment refreshes with its settings: remove the list commitments from the "
             "catalogue to plan with those of this file"
         )

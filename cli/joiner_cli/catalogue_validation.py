@@ -4,15 +4,17 @@ A field that is not known is refused: a misspelt one would count as missing.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from joiner import names
-from joiner.catalogue import InstanceType
+from joiner.catalogue import Catalogue, InstanceType, suggest_instance_types
 from joiner.catalogue.commitments import Commitment
 from joiner.cluster import InvalidField
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
+from joiner_cli.unused_commitments import UNUSED, explain_unused_zone
 
+MOST_SUGGESTED: Final = 2
 MOST_UNITS: Final = 10**12
 """More instances or units than this are a mistake, and no number of the planner."""
 
@@ -96,17 +98,24 @@ def _check_price(fields: ManifestFields, name: str, *, required: bool) -> None:
         fields.wrong(name, "give a price in $/h, such as 0.096")
 
 
-def read_commitments(listed: Sequence[ManifestFields], types: Set[str]) -> list[Commitment]:
-    """Return the reserved instances and savings plans of a deployed catalogue. ``types`` are the names of its instance
-    types; a commitment that is used by none of them gives a warning.
+def read_commitments(listed: Sequence[ManifestFields], catalogue: Catalogue) -> list[Commitment]:
+    """Return the reserved instances and savings plans of a deployed catalogue. One that none of its instance types
+    uses, or none in the zone of the commitment, gives a warning.
     """
     found = [_read_commitment(one) for one in listed]
     ids = Counter(one.id for one in found)
     for fields, commitment in zip(listed, found, strict=True):
         if ids[commitment.id] > 1:
             fields.wrong("id", "another commitment has this id, too: give each its own")
-        elif not commitment.uses.keys() & types:
-            fields.wrong("uses", "the catalogue has none of these instance types, so that nothing uses it", "warning")
+        elif not commitment.uses.keys() & catalogue.types.keys():
+            near = dict.fromkeys(
+                each for one in commitment.uses for each in suggest_instance_types(one, catalogue.types)
+            )
+            meant = f"; did you mean {' or '.join([*near][:MOST_SUGGESTED])}?" if near else ""
+            remedy = f"the catalogue has none of these instance types, so that nothing uses it{meant}"
+            fields.wrong("uses", remedy, "warning")
+        elif commitment.zone and (why := explain_unused_zone(commitment.zone, commitment.uses, catalogue)):
+            fields.wrong("zone", f"{UNUSED}: {why}", "warning")
     return found
 
 

@@ -96,7 +96,7 @@ def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
                 [
                     name,
                     *(
-                        format_amount(name, amounts.get(name, 0)).removesuffix(f" {name}")
+                        format_amount(name, amounts.get(name, 0)).rpartition(" ")[0]
                         for amounts in (used, pod.requests, node.allocatable)
                     ),
                 ]

@@ -139,11 +139,14 @@ def describe_unchecked(limits: SettingsLimits, classes: Iterable[NodeClass]) -> 
     parts = []
     if named:
         texts = " and ".join(f"{', '.join(each)} ({setting})" for setting, each in named.items())
+        are = "are" if sum(map(len, named.values())) > 1 else "is"
         parts.append(
-            f"whether {texts} is allowed is not checked, because only the account shows tags, owners and roles"
+            f"whether {texts} {are} allowed is not checked, because only the account shows tags, owners and roles"
         )
     if limits.account_settings:
         texts = " and ".join(limits.account_settings)
-        parts.append(f"{texts} changes nothing here: the refresh of a deployed catalogue uses it (--catalogue)")
+        several = len(limits.account_settings) > 1
+        does, them = ("change nothing here", "them") if several else ("changes nothing here", "it")
+        parts.append(f"{texts} {does}: the refresh of a deployed catalogue uses {them} (--catalogue)")
     if parts:
         yield InvalidManifest(SETTINGS, "", "", "; ".join(parts), "info")

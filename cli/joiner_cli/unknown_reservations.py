@@ -54,6 +54,18 @@ def describe_reservations(
         yield _note(f"{STATUS}: {unknown} in {_name(missing)}: this plan uses none of them{_how_to_add(missing[0])}")
 
 
+def find_unusable_terms(own: NodeClass | None, pools: Iterable[NodePool]) -> Iterator[NodeClassProblem]:
+    """Yield a warning if the class selects reservations and none of its ``pools`` allows reserved capacity."""
+    if own is None or not own.capacity_reservation_terms:
+        return
+    if not any(names.RESERVED in one.requirements.on(names.CAPACITY_TYPE) for one in pools):
+        message = (
+            f"{SPEC}: no pool of this class allows {names.CAPACITY_TYPE} {names.RESERVED}, so that no node uses the "
+            "reservations: add it to the requirements of a pool"
+        )
+        yield NodeClassProblem("ValidationSucceeded", "CapacityReservationsNotUsed", message, "warning")
+
+
 def _name(reservations: Sequence[CapacityReservation]) -> str:
     shown = [
         f"{one.id} ({one.instance_type} in {one.zone})" if one.zone else one.id for one in reservations[:MOST_NAMED]

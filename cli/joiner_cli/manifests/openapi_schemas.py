@@ -239,7 +239,7 @@ class _ManifestParser:
             former = FORMER_VALUES.get((path.rpartition(".")[2], text))
             remedy = former or refuse_value(text, schema["enum"])
         elif len(text) < schema.get("minLength", 0):
-            remedy = "it must not be empty"
+            remedy = _describe_shortness(schema, text)
         elif not _matches_pattern(text, schema):
             remedy = describe_pattern(schema["pattern"], text)
         elif len(text) > schema.get("maxLength", len(text)):
@@ -327,3 +327,23 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def _plain(value: object) -> str:
     return json.dumps(value) if not isinstance(value, str) else value
+
+
+def _describe_shortness(schema: Schema, text: str) -> str:
+    """Return the remedy for a text that is too short.
+
+    >>> name = {"minLength": 3, "maxLength": 128, "pattern": r"^[a-zA-Z0-9().\\-/_]+$"}
+    >>> _describe_shortness(name, "ab")
+    'use 3 to 128 characters: give the name of a launch template, such as my-nodes, of letters, digits and ().-/_'
+    >>> _describe_shortness({"minLength": 1}, "")
+    'it must not be empty'
+    """
+    if schema["minLength"] == 1:
+        return "it must not be empty"
+    least = (
+        f"{schema['minLength']} to {schema['maxLength']}"
+        if "maxLength" in schema
+        else f"at least {schema['minLength']}"
+    )
+    form = f": {describe_pattern(schema['pattern'], text)}" if "pattern" in schema else ""
+    return f"use {least} characters{form}"

@@ -31,7 +31,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "^pg-[0-9a-z]+$": 'give the id of a placement group, such as "pg-0123456789abcdef0"',
     "^sg-[0-9a-z]+$": 'give the id of a security group, such as "sg-0123456789abcdef0"',
     "^subnet-[0-9a-z]+$": 'give the id of a subnet, such as "subnet-0123456789abcdef0"',
-    r"^[a-zA-Z0-9().\-/_]+$": "give the name of a launch template, such as my-nodes: letters, digits and ().-/_",
+    r"^[a-zA-Z0-9().\-/_]+$": "give the name of a launch template, such as my-nodes, of letters, digits and ().-/_",
     "^(([0-9]+(s|m|h))+|Never)$": "write a duration such as 30s, 15m or 720h, or Never",
     "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$": LABEL_VALUE,
     "^([0-9]+(m|h))+$": "write a duration in hours and minutes such as 12h or 8h30m",

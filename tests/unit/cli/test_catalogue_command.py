@@ -84,16 +84,19 @@ def test_commitments_of_a_deployed_catalogue_are_read_and_planned_with(tmp_path:
 def test_a_commitment_that_no_instance_type_uses_gives_a_warning(tmp_path: Path) -> None:
     types = json.loads(joiner("catalogue", "m5.large", "-o", "json").out)
     file = tmp_path / "latest.json"
-    unused = {"id": "ri-1", "amount": 1, "uses": {"m6.large": 1}}
-    file.write_text(json.dumps({**types, "commitments": [unused]}), encoding="utf-8")
-    warning = f"joiner: warning: {file}: commitments[0].uses is {{m6.large: 1}}: the catalogue has none of these"
+    unused = {"id": "ri-1", "amount": 1, "uses": {"m5.lrage": 1}}
+    nowhere = {"id": "ri-2", "amount": 1, "uses": {"m5.large": 1}, "zone": "us-east-1z"}
+    file.write_text(json.dumps({**types, "commitments": [unused, nowhere]}), encoding="utf-8")
+    warning = f"joiner: warning: {file}: commitments[0].uses is {{m5.lrage: 1}}: the catalogue has none of these"
 
     shown = joiner("catalogue", "--catalogue", file)
     planned = joiner("plan", "-f", write(tmp_path, pool(), pod("a")), "--catalogue", file)
 
     assert (shown.exit_code, planned.exit_code) == (0, 0)
-    assert warning in shown.err
-    assert warning in planned.err
+    for answer in (shown, planned):
+        assert warning in answer.err
+        assert "instance types, so that nothing uses it; did you mean m5.large?" in answer.err
+        assert "commitments[1].zone is us-east-1z: nothing uses it: the catalogue has no such zone;" in answer.err
 
 
 def test_an_unknown_type_is_an_error() -> None:

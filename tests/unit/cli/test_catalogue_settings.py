@@ -102,7 +102,43 @@ def test_commitments_of_the_settings_are_used_unless_the_catalogue_has_them_alre
     assert [(one.id, one.amount) for one in made.commitments] == [("reserved-instances/m5", 32)]
     assert (again.commitments, kept.commitments) == (made.commitments, made.commitments)
     assert (none, also_none) == ([], [])
-    assert note.startswith("settings: commitments: reserved-instances/m5 of the settings is not added to the")
+    assert note.startswith(
+        "settings: commitments: commitments.reservedInstances[0] of the settings is not added to the commitments"
+    )
+
+
+def test_commitments_that_nothing_can_use_are_reported_with_their_setting(tmp_path: Path) -> None:
+    declared = {
+        "reservedInstances": [
+            {"instanceType": "m5.large", "count": 1},
+            {"instanceType": "m5.lrge", "count": 2},
+            {"instanceType": "m5.large", "count": 1, "zone": "us-east-1z"},
+            {"instanceType": "m5.xlarge", "count": 1, "zone": "us-east-1b"},
+        ],
+        "savingsPlans": [
+            {"pricePerHour": 0.05, "discountPercent": 28},
+            {"pricePerHour": 3, "discountPercent": 28, "family": "m55"},
+        ],
+    }
+    here = Offering("us-east-1a", "on-demand", 0.1)
+    there = replace(here, zone="us-east-1b")
+    types = [small().types[name].with_offerings([one]) for name, one in (("m5.large", there), ("m5.xlarge", here))]
+
+    made, notes = changed(tmp_path, Catalogue.of(types), commitments=declared)
+    kept = replace(made, commitments=made.commitments[:1])
+    _, (*_, note) = changed(tmp_path, kept, commitments=declared)
+
+    assert notes == [
+        "settings: commitments.reservedInstances[1].instanceType is m5.lrge: nothing uses it: the catalogue has no "
+        "such instance type; did you mean m5.large or m5.xlarge?",
+        "settings: commitments.reservedInstances[2].zone is us-east-1z: nothing uses it: the catalogue has no such "
+        "zone; there are us-east-1a, us-east-1b",
+        "settings: commitments.reservedInstances[3].zone is us-east-1b: nothing uses it: m5.xlarge is not offered "
+        "there on demand: it is in us-east-1a",
+        "settings: commitments.savingsPlans[1].family is m55: nothing uses it: the catalogue has no such family; did "
+        'you mean "m5"?',
+    ]
+    assert "commitments.reservedInstances[3], commitments.savingsPlans[0] of the settings are not added" in note
 
 
 def test_a_plan_with_settings_fills_reserved_instances_first(tmp_path: Path, catalogue: Path) -> None:

@@ -203,6 +203,21 @@ def test_what_only_the_account_shows_is_one_note(tmp_path: Path, catalogue: Path
     assert answer.exit_code == 0
 
 
+def test_notes_about_several_resources_and_settings_are_plural(tmp_path: Path, catalogue: Path) -> None:
+    tags = [{"tags": {"karpenter.sh/discovery": "prod"}}]
+    subnets = [{"id": f"subnet-0123456789abcdef{number}"} for number in range(2)]
+    given = settings(tmp_path, planning={"spotPlacementScores": True}, commitments={"fromAccount": True})
+    files = write(
+        tmp_path, pool(), node_class(role=ALLOWED, subnetSelectorTerms=subnets, securityGroupSelectorTerms=tags)
+    )
+
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "--settings", given)
+
+    assert "subnet-0123456789abcdef1 (nodeClasses.subnets) are allowed is not checked" in answer.err
+    assert "commitments.fromAccount and planning.spotPlacementScores change nothing here" in answer.err
+    assert "the refresh of a deployed catalogue uses them (--catalogue)" in answer.err
+
+
 def test_input_of_another_region_than_the_catalogue_is_reported(tmp_path: Path, catalogue: Path) -> None:
     zone = {"labels": {"topology.kubernetes.io/zone": "eu-west-1a"}}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", **zone}}

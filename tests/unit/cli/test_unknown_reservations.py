@@ -110,6 +110,24 @@ def test_pools_without_reserved_capacity_need_no_reservation_of_the_catalogue(tm
     assert capacity_types(both) == ["reserved"]
 
 
+def test_reservations_of_a_class_without_pools_of_reserved_capacity_are_reported(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    on_demand = pool(requirements=[{**KIND, "values": ["on-demand"]}])
+    warning = (
+        "no pool of this class allows karpenter.sh/capacity-type reserved, so that no node uses the reservations: add "
+        "it to the requirements of a pool"
+    )
+
+    for there in (node_class(), node_class(of_status())):
+        there["spec"]["capacityReservationSelectorTerms"] = TERMS
+        for file in (catalogue, with_reservation(catalogue, tmp_path)):
+            found = messages(plan(tmp_path, file, there, on_demand, pod("a")))
+            assert [one for one in found.values() if "reservation" in one and "settings" not in one] == [warning]
+    used = messages(plan(tmp_path, catalogue, there, on_demand, pool("either", requirements=[EITHER]), pod("a")))
+    assert warning not in used.values()
+
+
 def test_an_expiring_reservation_takes_no_nodes(tmp_path: Path, catalogue: Path) -> None:
     there = node_class(of_status(state="expiring"), capacityReservationSelectorTerms=TERMS)
 

@@ -252,8 +252,8 @@ def test_reservations_and_placement_groups_are_limited_only_where_the_settings_n
         (
             "PlacementGroupReady",
             "PlacementGroupNotAllowed",
-            "spec.placementGroupSelector: the settings do not allow the placement group trainers; they allow none: tag "
-            "it so, select others, or add it to nodeClasses.placementGroups in clusters/NAME.yaml and deploy",
+            "spec.placementGroupSelector: the settings do not allow the placement group trainers; they allow none: "
+            "name it, or a tag that it has, in nodeClasses.placementGroups in clusters/NAME.yaml and deploy",
         ),
     ]
 

@@ -83,10 +83,12 @@ def format_amount(name: str, value: int) -> str:
 
     >>> format_amount("cpu", 117030), format_amount("memory", 1536 * 2**20), format_amount("nvidia.com/gpu", 2)
     ('117.03 cpu', '1.5 GiB memory', '2 nvidia.com/gpu')
+    >>> format_amount("pods", 1), format_amount("pods", 2)
+    ('1 pod', '2 pods')
     """
     if name == "cpu":
         return f"{value / 1000:g} cpu"
     if name in ("memory", "ephemeral-storage") or name.startswith("hugepages-"):
         gib = f"{value / 2**30:.1f}".removesuffix(".0")
         return f"{gib} GiB {name}" if value >= 2**29 else f"{value / 2**20:.0f} MiB {name}"
-    return f"{value} {name}"
+    return f"{value} {'pod' if name == 'pods' and value == 1 else name}"

@@ -144,5 +144,7 @@ def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) ->
 
 def explain_not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], allowed: AllowedResources) -> str:
     """Return the problem of resources beyond the setting below ``nodeClasses``, with the remedy."""
-    remedy = f"tag it so, select others, or add it to nodeClasses.{setting} in clusters/NAME.yaml and deploy"
+    add = f"nodeClasses.{setting} in clusters/NAME.yaml and deploy"
+    some = allowed.ids or allowed.tags
+    remedy = f"tag it so, select others, or add it to {add}" if some else f"name it, or a tag that it has, in {add}"
     return f"{field}: the settings do not allow the {kind} {', '.join(beyond)}; they allow {allowed}: {remedy}"

@@ -169,6 +169,9 @@ def _read_block_device(item: ManifestFields, *, legacy: bool) -> BlockDevice:
         initialization_rate=None if legacy else ebs.integer("volumeInitializationRate", minimum=100, maximum=300),
         root=root,
     )
+    if read.initialization_rate is not None and snapshot is None:
+        rate = "volumeInitializationRate"
+        ebs.wrong(rate, "it is for a volume of a snapshot that the class names: add its snapshotID, or remove the rate")
     ebs.close()
     return read
 
