@@ -2,7 +2,8 @@
 although these types are the cheapest; all other rules and limits hold, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
 from joiner.planning import PlanTolerances, Snapshot
-from joiner.planning.planner import plan
+from joiner.planning.planner import Planner, plan
+from joiner.planning.relaxation.lower_bound import compute_lower_bound
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, HOST, ZONES, Json, clusters
@@ -22,6 +24,11 @@ TYPES: Mapping[str, Json] = {
     "p.large": kind("p.large", 4, 16, 0.09, gpus=2, zones=ZONES),
     "p.2xlarge": kind("p.2xlarge", 8, 32, 0.12, gpus=2, zones=ZONES[:2]),
 }
+
+
+def in_zones(one: Json, zones: Sequence[str]) -> Json:
+    return {**one, "offerings": [each for each in one["offerings"] if each["zone"] in zones]}
+
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -62,3 +69,29 @@ def test_each_node_with_devices_has_a_pod_that_requests_one(lists: dict[str, lis
         assert node.instance_type != "b.metal"
         assert not node.instance_type.startswith("p.") or asking & set(node.pods)
         assert all(one.instance_type != "b.metal" for one in node.alternatives)
+
+
+BY_ZONE: Mapping[str, Json] = {
+    **{name: in_zones(one, ZONES[:2]) for name, one in CATALOGUE.items()},
+    "b.metal": kind("b.metal", 4, 16, 0.3, zones=ZONES[1:]),
+    "p.large": kind("p.large", 4, 16, 0.4, gpus=2, zones=ZONES),
+}
+"""No common type is offered in the last zone."""
+
+
+@examples(60, repeated=30)
+@given(clusters_with_devices())
+def test_no_pod_stays_pending_that_has_a_place_if_all_types_are_open(lists: dict[str, list[Json]]) -> None:
+    catalogue, snapshot = Catalogue.from_json(BY_ZONE), Snapshot.from_lists(lists)
+    opened = replace(
+        snapshot,
+        pools=tuple(replace(one, planning=replace(one.planning, every_type=True)) for one in snapshot.pools),
+    )
+
+    made, without_rule = (plan(one, catalogue, classes=CLASSES) for one in (snapshot, opened))
+
+    assert check_plan(lists, BY_ZONE, made.to_json()) == []
+    assert len(made.pending) <= len(without_rule.pending)
+    if not made.pending:
+        state = Planner().state(snapshot, catalogue, classes=CLASSES)
+        assert compute_lower_bound(state, limited=True).price_per_hour <= made.price_per_hour + 1e-9
