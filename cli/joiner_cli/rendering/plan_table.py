@@ -155,12 +155,21 @@ def _render_pending(pending: Sequence[PendingPod]) -> str:
     rows = []
     for reasons, pods in groups.items():
         shown = [f"{len(pods):,}", shorten_names(pods, most=3)]
-        for reason in reasons:
-            rows.append([*shown, reason.pool or "-", describe_reason(reason)])
+        for text, pools in _group_reasons(reasons):
+            rows.append([*shown, shorten_names(pools, most=3), text])
             shown = ["", ""]
         if not reasons:
             rows.append([*shown, "-", "no reason was found"])
     return format_columns([">PENDING", "WHICH", "POOL", "WHY"], rows) if rows else ""
+
+
+def _group_reasons(reasons: Iterable[Reason]) -> list[tuple[str, list[str]]]:
+    """Return each reason with the pools that have it, those of the fewest pools first: most pools of a large cluster
+    exclude a pod for the same reason, which says least."""
+    pools: dict[str, list[str]] = {}
+    for reason in reasons:
+        pools.setdefault(describe_reason(reason), []).append(reason.pool or "-")
+    return sorted(pools.items(), key=lambda one: len(one[1]))
 
 
 def _render_unlaunched(unlaunched: Iterable[UnlaunchedNodes]) -> str:

@@ -51,6 +51,20 @@ short of 484.11 cpu)
     )
 
 
+def test_pools_that_exclude_a_pod_for_the_same_reason_share_a_line(tmp_path: Path, catalogue: Path) -> None:
+    chosen = pod("large", cpu="900", nodeSelector={"karpenter.sh/nodepool": "b"})
+    others = [pool(name) for name in ("a", "c", "d", "e")]
+
+    answer = joiner("plan", "-f", write(tmp_path, *others, pool("b"), chosen), "--catalogue", catalogue)
+
+    first, second = answer.out.partition("WHY\n")[2].splitlines()
+    assert first.split()[:4] == ["1", "default/large", "b", "no"]
+    assert second.split()[:6] == ["a,", "c,", "d", "and", "1", "more"]
+    assert second.endswith(
+        "incompatible requirements: the pod wants karpenter.sh/nodepool In [b], and no node of this pool has that"
+    )
+
+
 def test_commentary_goes_to_stderr(shop: Path, catalogue: Path) -> None:
     commentary = joiner("plan", "-f", shop, "--catalogue", catalogue).err
 
