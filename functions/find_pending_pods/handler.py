@@ -171,8 +171,17 @@ class PendingPodSearch:
         return _Reading(recorded, lists, Snapshot.from_lists({**lists, "capacitybuffers": ()}))
 
     def _recorded(self, now: datetime) -> "_Recorded":
+        """Read the ledger, all at the same time.
+
+        Only the lease's holder writes new launches, assignments and back-offs. Others write meanwhile, without harm:
+
+        * check_registration deletes the assignment of a node that it opens or gives up, forget_nodes that of a node
+          that ended. If it was read before, the claim, which is listed later, is no longer on its way, or counts for
+          this round only. If it was deleted before, the pods are placed on the open node, or are planned anew.
+        * Waves begin and end, and surveys and interruptions add unavailable offerings: the next round reads them.
+        """
         at = int(now.timestamp())
-        with ThreadPoolExecutor() as together:  # reads of the lease's holder: only waves change meanwhile
+        with ThreadPoolExecutor() as together:
             launches = together.submit(self._ledger.unrecorded_launches)
             assignments = together.submit(self._ledger.assignments)
             watched = together.submit(self._watched, now)

@@ -66,7 +66,10 @@ class CapacityPlanning:
         Raises LeaseLost if another execution holds the lease now, and NoCatalogue before the first refresh.
         """
         at = int(now.timestamp())
-        with ThreadPoolExecutor() as together:  # reads of the lease's holder, which nobody else may change
+        # The documents of this execution are written once, and only the lease's holder writes back-offs. Meanwhile
+        # refresh_catalogue may replace the whole catalogue, and surveys and interruptions may mark offerings: either is
+        # as right, and EC2 refuses what it does not have.
+        with ThreadPoolExecutor() as together:
             snapshot_read = together.submit(documents.get_snapshot_to_plan, self._store, snapshot)
             classes_read = together.submit(documents.get_node_classes, self._store, classes)
             catalogue_read = together.submit(documents.get_catalogue, self._store)

@@ -194,8 +194,14 @@ class ClaimRecording:
             logger.warning("the finalizer of a class could not be written", reason=reason)
 
     def _read(self, task: Task, keys: Mapping[str, str], lease_until: int) -> "_Inputs":
-        """Read everything at the same time, while the lease is renewed; raises LeaseLost. Only the lease's holder
-        changes what is read."""
+        """Read everything at the same time, while the lease is renewed; raises LeaseLost.
+
+        Only the lease's holder writes new launches, assignments and claims, and the documents of this execution are
+        written once. Others delete meanwhile, without harm: check_registration drops the assignments of nodes that it
+        opens or gives up, forget_nodes those of nodes that ended, with their claims. These claims were launched, so
+        none is taken for one that never will be; to delete an assignment again does nothing, and one that is rewritten
+        is dropped by the next holder, because nothing waits for its claim.
+        """
         with ThreadPoolExecutor() as together:
             kept = together.submit(KeptSnapshot.read, self._store, keys["snapshot"])
             classes = together.submit(documents.get_node_classes, self._store, keys["classes"])

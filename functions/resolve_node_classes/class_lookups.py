@@ -1,10 +1,11 @@
 """What AWS answers about one node class. Lookups that need no other answer run at the same time, and those that several
 classes have in common are sent once. What changes with each launch, the free addresses of subnets and the free
-instances of capacity reservations, is always asked anew, and so are placement groups and the account's EBS defaults, by
-which a class may be refused; other answers may be a minute old.
+instances of capacity reservations, is always asked anew. So are the account's EBS defaults, by which a class may be
+refused, and security groups and placement groups, whose answers do not show whether one is still missing. Other answers
+may be a minute old, if they have all that was asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import datetime
 from itertools import chain
@@ -49,14 +50,15 @@ class ClassLookups:
         """Return the answers to the questions of one class. Raises Ec2Error."""
         start, remembered, ec2 = self._calls.start, self._calls.start_or_remember, self._ec2
         names = (*asked.parameters, *asked.image_parameters)
-        values = remembered(self._parameters.values, names) if names else None
+        values = remembered(self._parameters.values, names, complete=_has(names)) if names else None
         group = asked.placement_group
         groups = start(ec2.placement_group, group.name, group.id) if group else None
-        profiles = remembered(self._profiles.roles, (asked.instance_profile,)) if asked.instance_profile else None
+        profile = (asked.instance_profile,) if asked.instance_profile else ()
+        profiles = remembered(self._profiles.roles, profile, complete=_has(profile)) if profile else None
         subnets = [start(ec2.subnets, filters) for filters in asked.subnets]
-        security_groups = [remembered(ec2.security_groups, filters) for filters in asked.security_groups]
+        security_groups = [start(ec2.security_groups, filters) for filters in asked.security_groups]
         images = [remembered(ec2.images, question.filters, question.owners) for question in asked.images]
-        snapshots = remembered(ec2.snapshots, asked.snapshots)
+        snapshots = remembered(ec2.snapshots, asked.snapshots, complete=_has(asked.snapshots))
         defaults = start(self._ebs_defaults)
         reservations = [
             start(ec2.capacity_reservations, question.filters, question.ids) for question in asked.reservations
@@ -64,7 +66,7 @@ class ClassLookups:
         parameters = values.result() if values else {}
         named = [parameters[name] for name in asked.image_parameters if name in parameters]
         images += [
-            remembered(ec2.images, question.filters, question.owners)
+            remembered(ec2.images, question.filters, question.owners, complete=_has(set(named)))
             for question in query_parameter_images(named, self._image_owners)
         ]
         described = self._describe(node_class, (parameters[name] for name in asked.parameters if name in parameters))
@@ -104,7 +106,13 @@ class ClassLookups:
         volumes."""
         wanted = sorted(set(ids)) if node_class.block_devices else []
         asked = [{"Name": "image-id", "Values": wanted}]
-        return [self._calls.start_or_remember(self._ec2.images, asked)] if wanted else []
+        return [self._calls.start_or_remember(self._ec2.images, asked, complete=_has(wanted))] if wanted else []
+
+
+def _has(asked: Collection[str]) -> Callable[[Collection[Any]], bool]:
+    """Return whether an answer has an entry for each of these names or ids."""
+    wanted = len(set(asked))
+    return lambda answer: len(answer) >= wanted
 
 
 def _joined(answers: Answers) -> list[Mapping[str, Any]]:

@@ -44,6 +44,8 @@ class FakeAccount:
     images: dict[str, Any] = field(default_factory=lambda: {"Images": []})
     nothing: set[str] = field(default_factory=set)
     """Operations that find nothing."""
+    absent: set[str] = field(default_factory=set)
+    """Parts of the names of parameters, and ids of snapshots, that do not exist yet."""
     together: Barrier | None = None
     """Subnets and security groups are returned when both were asked for."""
 
@@ -52,7 +54,8 @@ class FakeAccount:
 
     def get_parameters(self, *, Names: list[str]) -> Any:
         self.asked.append("get_parameters")
-        return {"Parameters": [{"Name": name, "Value": f"ami-{number}"} for number, name in enumerate(Names)]}
+        found = [name for name in Names if not any(one in name for one in self.absent)]
+        return {"Parameters": [{"Name": name, "Value": f"ami-{number}"} for number, name in enumerate(found)]}
 
     def get_ebs_default_kms_key_id(self) -> Any:
         self.asked.append("get_ebs_default_kms_key_id")
@@ -73,12 +76,15 @@ class AnsweredPages:
     account: FakeAccount
     operation: str
 
-    def paginate(self, **_: Any) -> list[Any]:
+    def paginate(self, **asked: Any) -> list[Any]:
         self.account.asked.append(self.operation)
         if self.operation == "describe_subnets" and self.account.failing:
             raise self.account.failing.pop()
         if self.account.together and self.operation in ("describe_subnets", "describe_security_groups"):
             self.account.together.wait(timeout=30)
+        if self.operation == "describe_snapshots":
+            ids = [one for one in asked["Filters"][0]["Values"] if one not in self.account.absent]
+            return [{"Snapshots": [{"SnapshotId": one, "VolumeSize": 8, "State": "completed"} for one in ids]}]
         if self.operation in self.account.nothing:
             return [{}]
         return [self.account.images if self.operation == "describe_images" else FOUND[self.operation]]
@@ -252,7 +258,7 @@ def test_a_lookup_that_failed_for_one_class_is_sent_again_for_another(cluster: S
 @pytest.mark.parametrize(
     ("following", "asked"),
     [
-        ({"now": NOON + timedelta(seconds=60)}, ["describe_subnets", "get_ebs_default_kms_key_id"]),
+        ({"now": NOON + timedelta(seconds=60)}, ALL_LOOKUPS[:3]),
         ({"now": NOON + timedelta(seconds=61)}, ALL_LOOKUPS),
         ({"turn": 2}, ALL_LOOKUPS),
         ({"every": True}, ALL_LOOKUPS),
@@ -281,3 +287,29 @@ def test_nothing_found_is_not_remembered(cluster: SimulatedCluster) -> None:
     _, again = answer(cluster, account, memory=memory, bad_is_named=False)
 
     assert (first["EC2NodeClass/default"].ready, again["EC2NodeClass/default"].ready) == (False, True)
+
+
+SNAPSHOTS = ("snap-0123456789abcdef0", "snap-0123456789abcdef1")
+
+
+@pytest.mark.parametrize(
+    ("absent", "asked_again"),
+    [("arm64", "get_parameters"), (SNAPSHOTS[1], "describe_snapshots"), ("", "")],
+    ids=["a parameter", "a snapshot", "nothing"],
+)
+def test_an_answer_without_all_that_was_asked_for_is_not_remembered(
+    cluster: SimulatedCluster, absent: str, asked_again: str
+) -> None:
+    account, memory = FakeAccount(absent={absent} - {""}), AnswerMemory()
+    volumes = [
+        {"deviceName": f"/dev/xvd{letter}", "ebs": {"snapshotID": snapshot}}
+        for letter, snapshot in zip("bc", SNAPSHOTS, strict=True)
+    ]
+    spec = {"blockDeviceMappings": volumes}
+    answer(cluster, account, memory=memory, spec=spec)
+    account.asked.clear()
+    account.absent.clear()
+
+    answer(cluster, account, memory=memory, spec=spec)
+
+    assert {"get_parameters", "describe_snapshots"} & {*account.asked} == {asked_again} - {""}

@@ -78,9 +78,14 @@ class SharedCalls:
                 known = self._known[key] = self._pool.submit(call, *arguments)
             return known
 
-    def start_or_remember(self, call: Callable[..., Result], *arguments: object) -> "Future[Result]":
+    def start_or_remember(
+        self, call: Callable[..., Result], *arguments: object, complete: Callable[[Result], bool] = bool
+    ) -> "Future[Result]":
         """Start a call whose answer may be a minute old, or return the answer that an earlier invocation has had. With
         ``asks_anew`` the call is sent, and its answer remembered.
+
+        ``complete`` tells whether an answer has all that was asked for. Others are not remembered: a user may be
+        creating what is missing.
         """
         key = f"{call.__qualname__}{arguments!r}"
         if not self._asks_anew and (remembered := self._memory.get(key, self._now)):
@@ -88,11 +93,10 @@ class SharedCalls:
             answered.set_result(remembered[0])
             return answered
         started = self.start(call, *arguments)
-        started.add_done_callback(lambda done: self._remember(key, done))
+        started.add_done_callback(lambda done: self._remember(key, done, complete))
         return started
 
-    def _remember(self, key: str, done: "Future[Any]") -> None:
-        """Keep an answer. Nothing found is no answer to remember: a user may be creating what is missing."""
-        if not done.cancelled() and done.exception() is None and done.result():
+    def _remember(self, key: str, done: "Future[Any]", complete: Callable[[Any], bool]) -> None:
+        if not done.cancelled() and done.exception() is None and complete(done.result()):
             with self._lock:
                 self._memory.put(key, done.result(), self._now)
