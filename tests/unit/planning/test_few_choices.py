@@ -10,15 +10,22 @@ from tests.unit.planning.drawn_clusters import CLASSES, Json, instance_type, nod
 
 SPOT = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
 TYPE = "node.kubernetes.io/instance-type"
+CHOICES = (
+    "can hold {} on a spot node, at a price not above on-demand and within the limits ({}): with fewer than 5, "
+    "capacity is scarcer and interruptions are more frequent. Allow more instance types, sizes or zones in the "
+    "requirements"
+)
 MANY = {f"t{at}.large": instance_type(f"t{at}.large", 2, 8, 0.1) for at in range(6)}
 
 
-def warnings(*pools: Json, **fields: Any) -> list[str]:
+def warnings(*pools: Json, catalogue: Json = MANY, **fields: Any) -> list[str]:
     """Return what a plan for pods of these pools, each with a node selector, says of their choices."""
     waiting = [one for each in pools for one in _of_pool(each["metadata"]["name"])]
     snapshot = with_claim_pools(Snapshot.from_lists({"pods": waiting, "nodepools": pools, **fields}))
     policies = PlanPolicies(best_effort=True)
-    made = plan(snapshot, Catalogue.from_json(MANY), classes=CLASSES, tolerances=PlanTolerances(), policies=policies)
+    made = plan(
+        snapshot, Catalogue.from_json(catalogue), classes=CLASSES, tolerances=PlanTolerances(), policies=policies
+    )
     assert made.pending == ()
     return [one for one in made.warnings if one.startswith(("NodePool/", "NodeClaim/"))]
 
@@ -31,9 +38,8 @@ def test_spot_nodes_with_fewer_than_five_types_are_reported_by_pool() -> None:
     types = {"key": TYPE, "operator": "In", "values": ["t0.large", "t1.large"]}
 
     assert warnings(node_pool("few", requirements=[SPOT, types]), node_pool("many", requirements=[SPOT])) == [
-        "NodePool/few: the pods and the pool allow 2 instance types for a spot node (t0.large, t1.large): with fewer "
-        "than 5, capacity is scarcer and interruptions are more frequent. Allow more instance types, sizes or zones in "
-        "the requirements of NodePool/few and of its pods"
+        f"NodePool/few: 2 instance types {CHOICES.format('these pods', 't0.large, t1.large')} of NodePool/few and of "
+        "its pods, or raise a limit that excludes larger ones"
     ]
 
 
@@ -42,9 +48,19 @@ def test_a_standalone_claim_for_a_spot_node_is_reported() -> None:
     spec = {"nodeClassRef": ref, "requirements": [SPOT, {"key": TYPE, "operator": "In", "values": ["t0.large"]}]}
     claim = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": {"name": "own"}, "spec": spec}
 
-    (said,) = warnings(nodeclaims=[claim])
+    choices = CHOICES.format("what the claim requests", "t0.large")
+    assert warnings(nodeclaims=[claim]) == [f"NodeClaim/own: 1 instance type {choices} of NodeClaim/own"]
 
-    assert said.startswith("NodeClaim/own: the claim allows 1 instance type for a spot node (t0.large): with fewer ")
+
+def test_types_that_cost_more_than_an_on_demand_node_are_no_choices_and_the_reason_says_so() -> None:
+    """The pool allows every type: its requirements are not the reason."""
+    cheap = {"t0.large": instance_type("t0.large", 2, 8, 0.01)}
+    expensive = {f"u{at}.large": instance_type(f"u{at}.large", 2, 8, 9.0) for at in range(6)}
+    either = {**SPOT, "values": ["spot", "on-demand"]}
+
+    (said,) = warnings(node_pool("any", requirements=[either]), catalogue={**cheap, **expensive})
+
+    assert said.startswith("NodePool/any: 1 instance type can hold these pods on a spot node, at a price not above ")
 
 
 def test_on_demand_nodes_of_few_types_are_not_reported() -> None:

@@ -118,9 +118,10 @@ def test_a_spot_launch_with_fewer_than_five_types_is_reported_on_its_pool() -> N
 
     assert (event.reason, event.kind, event.subject.kind) == ("FewSpotChoices", "Warning", "NodePool")
     assert event.note == (
-        "The pods and the pool allow 2 instance types for a spot node (c5.large, m5.large): with fewer than 5, "
-        "capacity is scarcer and interruptions are more frequent. Allow more instance types, sizes or zones in the "
-        "requirements of NodePool/default and of its pods"
+        "2 instance types can hold these pods on a spot node, at a price not above on-demand and within the limits "
+        "(c5.large, m5.large): with fewer than 5, capacity is scarcer and interruptions are more frequent. Allow more "
+        "instance types, sizes or zones in the requirements of NodePool/default and of its pods, or raise a limit that "
+        "excludes larger ones"
     )
 
 

@@ -15,18 +15,24 @@ def describe_few_choices(types: Collection[str], owner: str, *, of_claim: bool) 
     """Return the message about spot nodes of these types only; empty if they are enough. ``owner`` is the pool or the
     standalone claim with the requirements, such as ``NodePool/web``.
 
+    Requirements are not the only cause: types that cost more than the cheapest on-demand node, exceed a limit or a
+    ceiling, or have no capacity now, are no choices.
+
     >>> print(describe_few_choices(["m5.large"], "NodeClaim/one", of_claim=True))
-    The claim allows 1 instance type for a spot node (m5.large): with fewer than 5, capacity is scarcer and \
-interruptions are more frequent. Allow more instance types, sizes or zones in the requirements of NodeClaim/one
+    1 instance type can hold what the claim requests on a spot node, at a price not above on-demand and within the \
+limits (m5.large): with fewer than 5, capacity is scarcer and interruptions are more frequent. Allow more instance \
+types, sizes or zones in the requirements of NodeClaim/one
     >>> describe_few_choices(["a.large", "b.large", "c.large", "d.large", "e.large"], "NodePool/web", of_claim=False)
     ''
     """
     listed = sorted(set(types))
     if len(listed) >= FEW_TYPES:
         return ""
-    who, pods = ("The claim allows", "") if of_claim else ("The pods and the pool allow", " and of its pods")
+    what = "what the claim requests" if of_claim else "these pods"
+    remedy = f"Allow more instance types, sizes or zones in the requirements of {owner}"
+    more = "" if of_claim else " and of its pods, or raise a limit that excludes larger ones"
     return (
-        f"{who} {len(listed)} instance {'type' if len(listed) == 1 else 'types'} for a spot node "
-        f"({', '.join(listed)}): with fewer than {FEW_TYPES}, capacity is scarcer and interruptions are more frequent. "
-        f"Allow more instance types, sizes or zones in the requirements of {owner}{pods}"
+        f"{len(listed)} instance {'type' if len(listed) == 1 else 'types'} can hold {what} on a spot node, at a price "
+        f"not above on-demand and within the limits ({', '.join(listed)}): with fewer than {FEW_TYPES}, capacity is "
+        f"scarcer and interruptions are more frequent. {remedy}{more}"
     )

@@ -21,7 +21,7 @@ def find_few_choices(nodes: Sequence[PlannedNode], pools: Mapping[str, NodePool]
             relaxed.setdefault(node.pool, []).append(node)
     for key, types in sorted(least.items()):
         if message := describe_few_choices(types, key, of_claim=bool(pools[key].claim)):
-            yield f"{key}: {message[0].lower()}{message[1:]}"
+            yield f"{key}: {message}"
     for key, mine in sorted(relaxed.items()):
         yield _describe_relaxed(mine, pools[key])
 
