@@ -8,12 +8,12 @@ from joiner.catalogue.ec2_instance_types import (
     supports_nodes,
 )
 from joiner.catalogue.family_capacity import family_labels
+from joiner.catalogue.idle_exclusions import find_idle_exclusions
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Interfaces, Offering
 from joiner.catalogue.published_prices import PublishedPrices, load_published_prices
 from joiner.catalogue.unknown_values import (
     close_unsatisfiable_pools,
     explain_unknown_values,
-    find_idle_exclusions,
     find_unknown_limits,
     find_unknown_values,
     find_unsatisfiable_requirements,

@@ -49,8 +49,6 @@ FIXED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     names.OS: ("linux", "windows"),
 }
 """Keys that have these values, whatever the catalogue lists."""
-EXCLUDABLE: Final[Mapping[str, tuple[str, ...]]] = {**FIXED_VALUES, names.ARCH: ("amd64", "arm64")}
-"""Keys with values that a pool may exclude although no instance type of this catalogue has them."""
 EXCLUDES_NOTHING: Final = "it excludes nothing"
 OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
 """Keys whose values come from nodes or node classes. The catalogue does not list these values."""
@@ -66,45 +64,23 @@ def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
         if not values.finite:
             continue
         if misspelt := [value for value in values if value not in FIXED_VALUES.get(key, values)]:
-            yield _unknown_value(pool, key, misspelt, frozenset(FIXED_VALUES[key]))
+            yield describe_unknown_values(pool, key, misspelt, frozenset(FIXED_VALUES[key]))
             continue
         if key in OF_NODES:
             continue
-        unknown = [value for value in values if value not in _values(key, catalogue)]
+        unknown = [value for value in values if value not in list_values(key, catalogue)]
         if not unknown or (
             key == names.CAPACITY_TYPE and (names.RESERVED in values or len(unknown) < len(list(values)))
         ):
             # Reservations are those of classes, and prices may be missing for a time: a pool with several capacity
             # types uses what exists
             continue
-        if known := frozenset(_values(key, catalogue)):
-            yield _unknown_value(pool, key, unknown, known)
+        if known := frozenset(list_values(key, catalogue)):
+            yield describe_unknown_values(pool, key, unknown, known)
 
 
-def find_idle_exclusions(pools: Iterable[NodePool], catalogue: Catalogue) -> list[InvalidManifest]:
-    """Return one problem for each key of each pool that excludes (`NotIn`) values which no instance type or zone has.
-
-    >>> from joiner.cluster import Requirements
-    >>> from joiner.pools import NodeClassRef
-    >>> no_spot = Requirements.from_kube([{"key": names.CAPACITY_TYPE, "operator": "NotIn", "values": ["spott"]}])
-    >>> pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), requirements=no_spot)
-    >>> print(*find_idle_exclusions([pool], Catalogue.of([])))
-    NodePool/web: spec.template.spec.requirements[karpenter.sh/capacity-type] is spott: it excludes nothing: the \
-catalogue has no such capacity type; did you mean spot?
-    """
-    found = []
-    for pool in pools:
-        for key, values in sorted(pool.requirements.items()):
-            excluded = [value for value in sorted(values.exceptions) if value not in values]
-            of_catalogue = () if key in OF_NODES else _values(key, catalogue)
-            known = frozenset(EXCLUDABLE.get(key, of_catalogue))
-            if known and (unknown := [value for value in excluded if value not in known]):
-                problem = _unknown_value(pool, key, unknown, known)
-                found.append(replace(problem, remedy=f"{EXCLUDES_NOTHING}: {problem.remedy}"))
-    return found
-
-
-def _unknown_value(pool: NodePool, key: str, unknown: list[str], known: frozenset[str]) -> InvalidManifest:
+def describe_unknown_values(pool: NodePool, key: str, unknown: list[str], known: frozenset[str]) -> InvalidManifest:
+    """Return the problem of a requirement with values that are none of the known ones, with what may be meant."""
     more = f" and {len(unknown) - MOST_SHOWN} more" if len(unknown) > MOST_SHOWN else ""
     listed = ", ".join(unknown[:MOST_SHOWN]) + more
     return InvalidManifest(
@@ -183,7 +159,7 @@ def explain_unknown_values(key: str, values: Iterable[str], catalogue: Catalogue
     if key in OF_NODES:
         return ""
     # Prices of a capacity type may be missing for a time
-    known = frozenset(names.CAPACITY_TYPES if key == names.CAPACITY_TYPE else _values(key, catalogue))
+    known = frozenset(names.CAPACITY_TYPES if key == names.CAPACITY_TYPE else list_values(key, catalogue))
     return _remedy(key, unknown, known) if known and known.isdisjoint(unknown) else ""
 
 
@@ -208,7 +184,9 @@ kubernetes.io/arch, 1 node.kubernetes.io/instance-type
     """
     met: Counter[str] = Counter()
     tenancies = names.TENANCIES if names.TENANCY in pool.requirements else (names.DEFAULT_TENANCY,)
-    decided = {key for key in pool.requirements if key not in OF_NODES and any(True for _ in _values(key, catalogue))}
+    decided = {
+        key for key in pool.requirements if key not in OF_NODES and any(True for _ in list_values(key, catalogue))
+    }
     for kind in catalogue.types.values():
         of_kind: set[str] = set()
         for zone, capacity_type, tenancy in _list_places(kind, tenancies):
@@ -267,7 +245,7 @@ def close_unsatisfiable_pools(
     )
 
 
-def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
+def list_values(key: str, catalogue: Catalogue) -> Iterable[str]:
     """Yield the values of a label in this catalogue, without a search through all types first.
 
     Nothing for a label that instance types do not set.
@@ -286,9 +264,18 @@ def _values(key: str, catalogue: Catalogue) -> Iterable[str]:
     return (known.labels[key] for known in types if key in known.labels)
 
 
-def _remedy(key: str, unknown: list[str], known: frozenset[str]) -> str:
+def describe_absence(key: str) -> str:
+    """Return that the catalogue does not have a value of a label.
+
+    >>> describe_absence(names.ZONE), describe_absence(names.ARCH)
+    ('the catalogue has no such zone', 'no instance type of the catalogue has it')
+    """
     noun = NOUNS.get(key)
-    message = f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
+    return f"the catalogue has no such {noun}" if noun else "no instance type of the catalogue has it"
+
+
+def _remedy(key: str, unknown: list[str], known: frozenset[str]) -> str:
+    message = describe_absence(key)
     spelt = [value for value in unknown[:MOST_SHOWN] if not value.isdecimal()]
     alike = SUGGESTIONS.get(key, _alike)
     near = {one: None for value in spelt for one in alike(value, known)}
@@ -302,15 +289,15 @@ def _remedy(key: str, unknown: list[str], known: frozenset[str]) -> str:
     return f"{message}; there {'is' if len(few) == 1 else 'are'} {', '.join(few[:MOST_SHOWN])}{more}"
 
 
-def _suggest_zones(unknown: str, known: Iterable[str]) -> list[str]:
+def suggest_zones(unknown: str, known: Iterable[str]) -> list[str]:
     """Return the zones that may have been meant: of the same region and kind (availability zone, Local Zone, Wavelength
     Zone), with the same letter at the end, because one letter is as near as another. Zones of a region that is surely
     misspelt differ by one mistake other than a wrong letter, which no two regions do.
 
     >>> zones = ["us-east-1a", "us-west-2b", "us-west-2-lax-1a", "us-west-2-lax-1b"]
-    >>> [_suggest_zones(one, zones) for one in ("us-east-1A", "us-esat-1a", "useast-1a", "us-west-2-lxa-1a")]
+    >>> [suggest_zones(one, zones) for one in ("us-east-1A", "us-esat-1a", "useast-1a", "us-west-2-lxa-1a")]
     [['us-east-1a'], ['us-east-1a'], ['us-east-1a'], ['us-west-2-lax-1a']]
-    >>> [_suggest_zones(one, zones) for one in ("us-west-1a", "us-east-2a", "us-west-2a", "us-west-2-las-1c")]
+    >>> [suggest_zones(one, zones) for one in ("us-west-1a", "us-east-2a", "us-west-2a", "us-west-2-las-1c")]
     [[], [], [], []]
     """
     unknown = unknown.lower()
@@ -379,6 +366,6 @@ def _alike(unknown: str, known: Iterable[str]) -> list[str]:
 SUGGESTIONS: Final[Mapping[str, Callable[[str, Collection[str]], list[str]]]] = {
     names.INSTANCE_TYPE: suggest_instance_types,
     FAMILY: _suggest_families,
-    names.ZONE: _suggest_zones,
+    names.ZONE: suggest_zones,
 }
 """How nearest values are found for labels whose values have a structure."""
