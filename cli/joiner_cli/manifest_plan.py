@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from joiner.catalogue.assumed_spot_offerings import lacks_spot_prices
 from joiner.cluster import Pod
 from joiner.names import NODE_CLASS_RESOURCES
 from joiner.planning import PendingPod, Plan, Reason, Snapshot
@@ -20,7 +21,7 @@ from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.catalogue_settings import apply_settings
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifest_set
-from joiner_cli.missing_spot_prices import close_spot_pools, lacks_spot_prices, report_missing_prices
+from joiner_cli.missing_spot_prices import close_spot_pools, report_missing_prices
 from joiner_cli.region_problems import find_region_problems
 from joiner_cli.selected_reservations import list_counted_reservations, remove_reservations
 from joiner_cli.settings_limits import SettingsLimits, describe_unchecked

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from joiner import names
-from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.cluster import Pod, Requirements
 from joiner.planning import PendingPod, Plan, Reason, Snapshot
 from joiner.pools import InvalidManifest, NodePool
@@ -27,24 +26,6 @@ SPOT_OR_RESERVED_POOL: Final = (
 SPOT_POOLS: Final = frozenset({SPOT_POOL, SPOT_OR_RESERVED_POOL})
 """The reasons of pools that lack spot prices."""
 SPOT_POD: Final = f"the pod requires a Spot Instance, and {NO_PRICES}"
-
-
-def lacks_spot_prices(catalogue: Catalogue) -> bool:
-    """Return whether no instance type has a spot offering."""
-    return not any(one.capacity_type == names.SPOT for known in catalogue.types.values() for one in known.offerings)
-
-
-def assume_spot_offerings(catalogue: Catalogue) -> Catalogue:
-    """Return the catalogue with a spot offering for each on-demand offering, at the same price, which spot prices
-    do not exceed.
-    """
-    return Catalogue.of(
-        known.with_offerings([*known.offerings, *_spot_twins(known)]) for known in catalogue.types.values()
-    )
-
-
-def _spot_twins(known: InstanceType) -> Iterator[Offering]:
-    return (replace(one, capacity_type=names.SPOT) for one in known.offerings if one.capacity_type == names.ON_DEMAND)
 
 
 def close_spot_pools(snapshot: Snapshot, has_reserved: Callable[[NodePool], bool]) -> Snapshot:

@@ -10,10 +10,11 @@ from typing import Annotated, Final
 import typer
 
 from joiner.catalogue import suggest_instance_types
+from joiner.catalogue.assumed_spot_offerings import lacks_spot_prices
 from joiner_cli.catalogue_files import load_catalogue
 from joiner_cli.manifest_plan import ManifestPlan, PlanRequest, plan_manifests, problem_lines
 from joiner_cli.manifests import UnreadableInput
-from joiner_cli.missing_spot_prices import ABOUT_CATALOGUE, lacks_spot_prices
+from joiner_cli.missing_spot_prices import ABOUT_CATALOGUE
 from joiner_cli.pod_explanation import UnknownPod, explain_pod
 from joiner_cli.rendering.catalogue_table import render_catalogue_table
 from joiner_cli.rendering.plan_page import render_plan_page

@@ -12,6 +12,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue
+from joiner.catalogue.assumed_spot_offerings import assume_spot_offerings, lacks_spot_prices
 from joiner.cluster import Node, Pod, Requirements, Resources
 from joiner.planning import Reason
 from joiner.planning.planner import Planner
@@ -25,7 +26,7 @@ from joiner_cli.manifest_changes import (
     changes_of_settings,
 )
 from joiner_cli.manifest_plan import ManifestPlan
-from joiner_cli.missing_spot_prices import SPOT_POOLS, assume_spot_offerings, lacks_spot_prices, requires_spot
+from joiner_cli.missing_spot_prices import SPOT_POOLS, requires_spot
 from joiner_cli.rendering.text_columns import format_dollars
 from joiner_cli.what_if_plans import apply_plan, what_if_effort
 

@@ -53,8 +53,7 @@ class ClassLookups:
         values = remembered(self._parameters.values, names, complete=_has(names)) if names else None
         group = asked.placement_group
         groups = start(ec2.placement_group, group.name, group.id) if group else None
-        profile = (asked.instance_profile,) if asked.instance_profile else ()
-        profiles = remembered(self._profiles.roles, profile, complete=_has(profile)) if profile else None
+        profiles = remembered(self._profiles.roles, (asked.instance_profile,)) if asked.instance_profile else None
         subnets = [start(ec2.subnets, filters) for filters in asked.subnets]
         security_groups = [start(ec2.security_groups, filters) for filters in asked.security_groups]
         images = [remembered(ec2.images, question.filters, question.owners) for question in asked.images]

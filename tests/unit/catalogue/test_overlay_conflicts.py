@@ -52,6 +52,51 @@ def test_reservations_and_zone_ids_of_an_overlay_are_not_doubted_because_only_th
     assert unmet(NodeOverlay("reserved", reserved, price=1.0)) == []
 
 
+SPOT = "karpenter.sh/capacity-type"
+SOLD = [({"team": "web"}, {ZONE: "a", SPOT: "on-demand"})]
+
+
+def without_spot_prices() -> Catalogue:
+    types = Catalogue.from_json(CATALOGUE).types.values()
+    return Catalogue.of(
+        one.with_offerings(sold for sold in one.offerings if sold.capacity_type == "on-demand") for one in types
+    )
+
+
+def test_an_overlay_for_spot_nodes_is_undecided_without_spot_prices() -> None:
+    spot = {SPOT: "spot", "team": "web"}
+    overlays = Overlays.of(
+        [
+            NodeOverlay("spot", Requirements.from_labels(spot), adjustment="-10%"),
+            NodeOverlay("typo", Requirements.from_labels({**spot, TYPE: "m.xlrge"}), adjustment="-10%"),
+        ]
+    )
+
+    offline = find_unmet_overlays(overlays, without_spot_prices(), SOLD)
+    in_a_cluster = find_unmet_overlays(overlays, Catalogue.from_json(CATALOGUE), SOLD)
+
+    assert {one.object: (one.severity, one.remedy.rpartition(": ")[2]) for one in offline} == {
+        "NodeOverlay/spot": (
+            "info",
+            "it is for spot nodes, and the catalogue has no spot prices, which a cluster has",
+        ),
+        "NodeOverlay/typo": (
+            "warning",
+            f"none has {TYPE} as required; did you mean m.xlarge or m.2xlarge?",
+        ),
+    }
+    assert {one.severity for one in in_a_cluster} == {"warning"}
+
+
+def test_overlays_that_contradict_each_other_on_spot_nodes_do_so_without_spot_prices() -> None:
+    spot = Requirements.from_labels({SPOT: "spot"})
+    overlays = Overlays.of(NodeOverlay(name, spot, price=price) for name, price in (("a", 0.1), ("b", 0.2)))
+
+    (lost,) = find_overlay_conflicts(overlays, without_spot_prices(), SOLD)
+
+    assert lost.object == "NodeOverlay/a"
+
+
 def test_overlays_that_exclude_each_other_are_not_compared_on_every_offering() -> None:
     """Twenty overlays for a family each made 9 million comparisons a plan."""
 

@@ -49,7 +49,7 @@ def test_an_overlay_that_sets_what_is_there_is_reported() -> None:
 
     m6i, gpu = ({"node.kubernetes.io/instance-type": name} for name in ("m6i.2xlarge", "g4dn.xlarge"))
     found = idle(
-        overlay("same", price=PRICE),
+        overlay("same", {**KIND, "karpenter.sh/capacity-type": "on-demand"}, price=PRICE),
         overlay("zero", {**m6i, "team": "web"}, adjustment="+0%"),
         overlay("gpu", gpu, capacity=Resources({"nvidia.com/gpu": 1})),
     )
@@ -74,3 +74,15 @@ def test_an_overlay_for_a_type_that_is_not_sold_in_its_zone_changes_nothing() ->
     assert idle(there, catalogue=only_a) == {
         "there": "no offering of any pool meets it, so the overlay changes nothing"
     }
+
+
+def test_an_overlay_that_may_change_spot_prices_is_not_idle_without_spot_prices() -> None:
+    """It sets the on-demand price, and a cluster also has spot nodes."""
+    offerings = [one for one in small().types["m5.large"].offerings if one.capacity_type == "on-demand"]
+    without = Catalogue.of([small().types["m5.large"].with_offerings(offerings)])
+    on_demand = {**KIND, "karpenter.sh/capacity-type": "on-demand"}
+
+    found = idle(overlay("both", price=PRICE), overlay("on-demand", on_demand, price=PRICE), catalogue=without)
+
+    assert list(found) == ["on-demand"]
+    assert idle(overlay("nothing", adjustment="+0%"), catalogue=without).keys() == {"nothing"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from joiner_cli.missing_spot_prices import assume_spot_offerings
+from joiner.catalogue.assumed_spot_offerings import assume_spot_offerings
 from tests.unit.cli.command_runs import deployment, joiner, pod, pool, write
 from tests.unit.cli.small_catalogue import small
 

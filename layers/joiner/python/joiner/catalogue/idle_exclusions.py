@@ -62,9 +62,9 @@ def _of_key(pool: NodePool, key: str, excluded: list[str], catalogue: Catalogue)
         return
     meant = {value: near for value in unknown if (near := find_misspelt_values(key, value, known))}
     if meant:
-        near = " or ".join(dict.fromkeys(one for found in meant.values() for one in found[:NEAR]))
+        suggested = " or ".join(dict.fromkeys(one for found in meant.values() for one in found[:NEAR]))
         problem = describe_unknown_values(pool, key, list(meant), known)
-        yield replace(problem, remedy=f"{describe_absence(key)}; did you mean {near}?")
+        yield replace(problem, remedy=f"{describe_absence(key)}; did you mean {suggested}?")
     if others := [value for value in unknown if value not in meant]:
         yield replace(describe_unknown_values(pool, key, others, known), remedy=describe_absence(key), severity="info")
 

@@ -10,6 +10,7 @@ from itertools import combinations
 from typing import Final
 
 from joiner import names
+from joiner.catalogue.assumed_spot_offerings import assume_spot_places, lacks_spot_prices
 from joiner.catalogue.instance_types import Catalogue
 from joiner.catalogue.unknown_values import suggest_instance_types
 from joiner.cluster import Requirements, ValueSet
@@ -22,6 +23,9 @@ OF_THE_ACCOUNT: Final = frozenset(
     {names.RESERVATION, names.RESERVATION_TYPE, names.RESERVATION_INTERRUPTIBLE, names.ZONE_ID}
 )
 """Labels that only the account decides: capacity reservations, and the ids of zones."""
+NO_SPOT_PRICES: Final = (
+    "what it changes is not known here: it is for spot nodes, and the catalogue has no spot prices, which a cluster has"
+)
 
 
 def find_overlay_conflicts(
@@ -36,7 +40,9 @@ def find_overlay_conflicts(
     if not pairs:
         return ()
     keys = {key for pair in pairs for one in pair for key in one.requirements}
-    known = list(_distinct((("", {**of_pool, **of_place}) for of_pool, of_place in places), keys).values())
+    listed = list(places)
+    assumed = assume_spot_places(listed) if lacks_spot_prices(catalogue) else ()
+    known = list(_distinct((("", {**of_pool, **of_place}) for of_pool, of_place in (*listed, *assumed)), keys).values())
     kinds = list(_distinct(((name, catalogue.types[name].labels) for name in sorted(catalogue.types)), keys).values())
     lost = dict[str, InvalidManifest]()
     for winner, loser in pairs:  # the order is that of precedence
@@ -55,11 +61,15 @@ def find_overlay_conflicts(
 def find_unmet_overlays(
     overlays: Overlays, catalogue: Catalogue, places: Iterable[tuple[Labels, Labels]]
 ) -> tuple[InvalidManifest, ...]:
-    """Return a warning for each overlay whose requirements no offering of a pool meets: it changes nothing.
+    """Return a warning for each overlay whose requirements no offering of a pool meets: it changes nothing. If the
+    catalogue has no spot prices, an overlay that only spot offerings could meet gets a note.
 
     ``places`` are those of ``find_overlay_conflicts``. Without a pool there is nothing to compare.
     """
-    listed = [("", {**of_pool, **of_place}) for of_pool, of_place in places]
+    sold = list(places)
+    assumed = assume_spot_places(sold) if lacks_spot_prices(catalogue) else ()
+    listed = [("", {**of_pool, **of_place}) for of_pool, of_place in sold]
+    with_spot = [*listed, *(("", {**of_pool, **of_place}) for of_pool, of_place in assumed)]
     types = [(name, catalogue.types[name].labels) for name in sorted(catalogue.types)]
     found = []
     for overlay in overlays.ordered if listed else ():
@@ -69,6 +79,10 @@ def find_unmet_overlays(
         known = list(_distinct(listed, asked).values())
         kinds = list(_distinct(types, asked).values())
         if _find_match(asked, kinds, known):
+            continue
+        known = list(_distinct(with_spot, asked).values())
+        if _find_match(asked, kinds, known):
+            found.append(InvalidManifest(f"NodeOverlay/{overlay.name}", "", "", NO_SPOT_PRICES, "info"))
             continue
         unmet = [key for key in sorted(asked) if not _find_match(Requirements({key: asked[key]}), kinds, known)]
         remedy = f"no offering of any pool meets it, so the overlay changes nothing{_explain(asked, unmet, catalogue)}"

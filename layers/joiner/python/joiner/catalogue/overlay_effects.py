@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from joiner import names
+from joiner.catalogue.assumed_spot_offerings import assume_spot_offerings, assume_spot_places, lacks_spot_prices
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Offering
 from joiner.catalogue.overlay_conflicts import depends_on_account
 from joiner.cluster import Requirements
@@ -26,7 +27,9 @@ def find_idle_overlays(
     """Return a warning for each overlay that changes neither the price nor the resources of an offering.
 
     ``places`` are those of ``find_overlay_conflicts``. Overlays with a problem of their own (``doubted``) are left out.
+    A catalogue without spot prices counts as one with spot offerings of any price.
     """
+    assumes_spot = lacks_spot_prices(catalogue)
     listed: list[Labels] | None = None
     found = []
     most = iter(range(MOST_OFFERINGS))
@@ -39,8 +42,11 @@ def find_idle_overlays(
         if any(depends_on_account(*each) for each in overlay.requirements.items()):
             continue
         if listed is None:
-            listed = _distinct_places(overlays, places)
-        if remedy := _explain_idleness(overlay, [*overlays.ordered[:position]], catalogue, listed, most):
+            sold = list(places)
+            listed = _distinct_places(overlays, (*sold, *assume_spot_places(sold)) if assumes_spot else sold)
+            catalogue = assume_spot_offerings(catalogue) if assumes_spot else catalogue
+        rivals = [*overlays.ordered[:position]]
+        if remedy := _explain_idleness(overlay, rivals, catalogue, listed, most, assumes_spot=assumes_spot):
             found.append(_warn(overlay, remedy))
     return tuple(found)
 
@@ -60,17 +66,26 @@ def _distinct_places(overlays: Overlays, places: Iterable[Place]) -> list[Labels
 
 
 def _explain_idleness(
-    overlay: NodeOverlay, rivals: list[NodeOverlay], catalogue: Catalogue, places: Sequence[Labels], most: Iterator[int]
+    overlay: NodeOverlay,
+    rivals: list[NodeOverlay],
+    catalogue: Catalogue,
+    places: Sequence[Labels],
+    most: Iterator[int],
+    *,
+    assumes_spot: bool,
 ) -> str:
     """Return why the overlay changes no offering; empty if it changes one, or if there are too many offerings.
 
-    ``rivals`` take precedence over it. ``most`` has an item for each offering that may be looked at.
+    ``rivals`` take precedence over it. ``most`` has an item for each offering that may be looked at. With
+    ``assumes_spot`` the prices of spot offerings are assumed.
     """
     met, shadows = False, dict[str, None]()
     for known, offering, labels in _met(overlay, catalogue, places):
         if next(most, None) is None:
             return ""
         first = next((one for one in rivals if one.prices and one.requirements.allow(labels)), None)
+        if overlay.price is not None and first is None and assumes_spot and offering.capacity_type == names.SPOT:
+            return ""
         if overlay.prices and first is None and _changes_price(overlay, offering, labels, catalogue):
             return ""
         taken = Overlays(tuple(rivals)).capacity(labels)
