@@ -1,6 +1,7 @@
 """`joiner plan` and `joiner explain` name the settings of a class that leave no room for a pod, and propose to change
 those that a plan confirms."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,25 @@ def test_a_setting_of_the_class_that_leaves_no_room_is_the_reason_and_its_change
     assert reason["reason"] == f"no instance type has enough resources, because of {named} of EC2NodeClass/default"
     assert f"because of {named} of EC2NodeClass/default" in explained.out
     assert f"EC2NodeClass/default would have to change {changed}." in explained.out
+
+
+def test_interfaces_that_the_settings_reserve_are_the_reason_if_they_leave_none_for_pods(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    (tmp_path / "prod.yaml").write_text(
+        json.dumps({"cluster": "prod", "region": "us-east-1", "nodes": {"reservedInterfaces": 3}})
+    )
+    role = node_class(role="joiner-node-prod-us-east-1")
+    file = write(tmp_path, role, pool(requirements=[TYPES]), pod("a", cpu="500m"))
+    arguments = ("-f", file, "--catalogue", catalogue, "--settings", tmp_path / "prod.yaml")
+
+    planned, explained = joiner("plan", *arguments, "-o", "json"), joiner("explain", "pod", "a", *arguments)
+
+    because = "because of nodes.reservedInterfaces at least 3 of the settings"
+    (reason,) = planned.json["pending"][0]["reasons"]
+    assert reason["reason"] == f"no instance type has enough resources, {because}"
+    assert f"too small: short of pods, {because}" in explained.out
+    assert "it is short of 1 pod." in explained.out
 
 
 def test_two_settings_that_leave_no_room_together_are_both_named(tmp_path: Path, catalogue: Path) -> None:

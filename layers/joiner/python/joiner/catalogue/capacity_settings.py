@@ -12,6 +12,7 @@ from joiner.catalogue.allocatable import compute_allocatable
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_types import InstanceType
 from joiner.cluster import Resources
+from joiner.cluster.resources import PODS
 from joiner.pools import KubeletConfiguration, NodeClass, NodePool
 from joiner.pools.codecs.manifest_fields import format_value
 from joiner.pools.node_class import field_path
@@ -20,6 +21,8 @@ OF_KUBELET: Final = ("maxPods", "podsPerCore", "kubeReserved", "systemReserved",
 """The kubelet's settings that decide what pods can use of a node."""
 INTERFACES: Final = "networkInterfaces"
 VOLUMES: Final = "blockDeviceMappings"
+RESERVED_INTERFACES: Final = "reservedInterfaces"
+"""The setting of the cluster that takes network interfaces, and so pods, from the types of its catalogue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,9 @@ def find_tight_settings(
     """
     listed, settings = list(types), list_capacity_settings(node_class, pool)
     alone = [one for one in settings if _is_held(needs, listed, *one.remove_from(node_class, pool))]
+    reserved = _count_reserved(listed)
+    if reserved and _is_held(needs, [(_with_all_interfaces(known), used) for known, used in listed], node_class, pool):
+        alone.append(CapacitySetting(RESERVED_INTERFACES, "nodes.reservedInterfaces", reserved, "the settings"))
     if alone or len(settings) < 2:
         return alone
     left = node_class, pool
@@ -98,6 +104,40 @@ def _is_held(
     efa = EFA in needs
     return any(
         (needs + overhead).fits(compute_allocatable(known, node_class, pool, efa=efa)) for known, overhead in types
+    )
+
+
+def _count_reserved(types: Iterable[tuple[InstanceType, Resources]]) -> str:
+    """Return how many interfaces of the types have no pods, as far as their pods tell; empty if all have.
+
+    >>> from joiner.catalogue.instance_types import Interfaces
+    >>> some, none, all_of_them = (
+    ...     InstanceType("m5.large", capacity=Resources.of(pods=pods), interfaces=Interfaces(3, 10))
+    ...     for pods in (11, 0, 29)
+    ... )
+    >>> [_count_reserved([(one, Resources())]) for one in (some, none, all_of_them)]
+    ['2', 'at least 3', '']
+    """
+    least = 0
+    for known, _ in types:
+        if (one := known.interfaces) is None:
+            continue
+        pods = known.capacity.get(PODS, 0)
+        number = next((count for count in range(one.count + 1) if one.pods(count) == pods), 0)
+        if 0 < number < one.count:
+            return str(number)
+        least = max(least, number)
+    return f"at least {least}" if least else ""
+
+
+def _with_all_interfaces(known: InstanceType) -> InstanceType:
+    if known.interfaces is None:
+        return known
+    pods = known.interfaces.pods()
+    return replace(
+        known,
+        capacity=Resources({**known.capacity, PODS: pods}),
+        allocatable=Resources({**known.allocatable, PODS: pods}),
     )
 
 
