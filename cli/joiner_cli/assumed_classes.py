@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from joiner import names
+from joiner.catalogue.family_capacity import WINDOWS_BUILD
 from joiner.cluster import InvalidField, Requirements
 from joiner.launching.additional_cost_computation import DEFAULT_OVERHEAD_PRICE, compute_node_costs
 from joiner.launching.class_manifest_problems import find_assumed_role, find_manifest_problems, find_unpriced_licence
@@ -32,6 +33,9 @@ Manifest = Mapping[str, Any]
 IMAGES_NOT_READ: Final = (
     "images chosen by id, name, tags or parameter are not looked up: this plan assumes one for each architecture"
 )
+
+OF_WINDOWS: Final = frozenset({names.OS, WINDOWS_BUILD, names.NODEPOOL})
+"""Labels by which an overlay can be for Windows nodes."""
 
 TEMPLATE_NOT_READ: Final = (
     "the launch template is not read: this plan assumes nodes as of a class of the family AL2023 without fields of its "
@@ -65,7 +69,7 @@ def assume_resolved_classes(
         if (own is None and ref.key in invalid) or (own is not None and own.deleting):
             continue
         assumed = _assume(ref, own, status.get(ref.key, {}), everywhere, overhead_price)
-        problems = [*find_manifest_problems(own, ceilings), *_assumptions(own, ceilings)] if own else []
+        problems = [*find_manifest_problems(own, ceilings), *_assumptions(own, ceilings, snapshot)] if own else []
         if own and ceilings is None and not status.get(ref.key):  # a cluster has checked a class with a status
             problems.extend(_unchecked_limits(own))
         selected[ref] = select_reservations(own, status.get(ref.key, {}).get("capacityReservations"), reserved)
@@ -147,14 +151,26 @@ def _value_at(path: str, manifest: Manifest) -> str:
     return "" if value is None or not path else format_value(value)
 
 
-def _assumptions(own: NodeClass, ceilings: NodeClassPolicy | None) -> Iterator[NodeClassProblem]:
+def _assumptions(own: NodeClass, ceilings: NodeClassPolicy | None, snapshot: Snapshot) -> Iterator[NodeClassProblem]:
     if own.launch_template:
         yield from refuse_template(own, ceilings) if ceilings else ()
         where = field_path(own, "launchTemplate")
         yield NodeClassProblem("ValidationSucceeded", "TemplateAssumed", TEMPLATE_NOT_READ, "info", where)
         return
     yield from find_assumed_role(own, ceilings)
-    yield from find_unpriced_licence(own)
+    if not _overlay_prices_windows(own, snapshot):
+        yield from find_unpriced_licence(own)
+
+
+def _overlay_prices_windows(own: NodeClass, snapshot: Snapshot) -> bool:
+    """Return whether an overlay sets the price of Windows nodes of the class: it names their pool, system or build."""
+    overlays = [one for one in snapshot.overlays.ordered if one.prices and not OF_WINDOWS.isdisjoint(one.requirements)]
+    windows = [
+        one.requirements & Requirements.from_labels({names.OS: "windows", names.NODEPOOL: one.name})
+        for one in snapshot.pools
+        if one.class_ref.key == own.key
+    ]
+    return any(not (of_pool & one.requirements).contradictions() for of_pool in windows for one in overlays)
 
 
 def _images_field(own: NodeClass) -> str:

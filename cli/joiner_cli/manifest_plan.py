@@ -20,6 +20,7 @@ from joiner.pools import InvalidManifest, ResolvedNodeClass
 from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.catalogue_settings import apply_settings
+from joiner_cli.ignored_schedules import describe_ignored_schedules
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifest_set
 from joiner_cli.missing_spot_prices import close_spot_pools, report_missing_prices
 from joiner_cli.region_problems import find_region_problems
@@ -150,7 +151,8 @@ def _with_problems(
     unchecked = describe_unchecked(
         request.limits, [one for one in manifests.snapshot.classes if one.key in classes and not one.conditions.items]
     )
-    problems = (*manifests.snapshot.problems, *of_classes, *foreign, *unknown, *found.problems, *unchecked)
+    scheduled = describe_ignored_schedules(manifests.lists)
+    problems = (*manifests.snapshot.problems, *of_classes, *foreign, *unknown, *found.problems, *unchecked, *scheduled)
     return replace(manifests.snapshot, problems=problems)
 
 

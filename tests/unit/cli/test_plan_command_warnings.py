@@ -181,3 +181,65 @@ def test_a_claim_of_a_user_whose_label_names_no_pool_is_planned_with_a_warning(t
     assert [
         (one["field"], one["severity"]) for one in answer.json["problems"] if one["object"] == "NodeClaim/mine"
     ] == [("metadata.labels[karpenter.sh/nodepool]", "warning")]
+
+
+def test_a_plan_says_that_it_ignores_the_windows_of_schedules_and_what_it_counts(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    def scheduled(manifest: Mapping[str, Any], text: str) -> dict[str, Any]:
+        metadata = {**manifest["metadata"], "annotations": {"joiner.dev/schedule": text}}
+        return {**manifest, "metadata": metadata}
+
+    window = "0 8 * * mon-fri for 10h = 6"
+    buffer = {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": "spare"},
+        "spec": {"podTemplateRef": {"name": "spare"}, "limits": {"cpu": "2"}},
+    }
+    template = {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"name": "spare"},
+        "template": {"spec": pod("a")["spec"]},
+    }
+    static, misspelt = pool("static", replicas=2), pool("misspelt", replicas=1)
+    files = write(
+        tmp_path,
+        node_class(),
+        template,
+        scheduled(static, window),
+        scheduled(misspelt, "sometimes"),
+        scheduled(pool("dynamic"), window),
+        scheduled(buffer, window),
+    )
+
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "-o", "json")
+
+    notes = {one["object"]: one["message"] for one in answer.json["problems"] if "time of day" in one["message"]}
+    assert notes == {
+        "NodePool/static": "the plan has no time of day: it counts its spec.replicas (2) and ignores the windows",
+        "CapacityBuffer/default/spare": "the plan has no time of day: it counts its spec and ignores the windows",
+    }
+
+
+def test_default_requirements_of_a_provisioner_give_no_warning_about_some_missing_types(tmp_path: Path) -> None:
+    def warnings(*types: str, **spec: Any) -> list[str]:
+        provisioner = {
+            "apiVersion": "karpenter.sh/v1alpha5",
+            "kind": "Provisioner",
+            "metadata": {"name": "old"},
+            "spec": {"provider": {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}}, **spec},
+        }
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        file = folder / "types.json"
+        file.write_text(joiner("catalogue", *types, "-o", "json").out)
+        answer = joiner("plan", "-f", write(folder, provisioner), "--catalogue", file, "-o", "json")
+        return [one["message"] for one in answer.json["problems"] if "no instance type" in one["message"]]
+
+    category = {"key": "karpenter.k8s.aws/instance-category", "operator": "In", "values": ["c", "r"]}
+
+    assert warnings("m5.large", "c5.large") == []
+    assert warnings("m5.large", "c5.large", requirements=[category])
+    assert warnings("g5.2xlarge")

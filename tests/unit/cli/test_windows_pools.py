@@ -45,6 +45,29 @@ def test_windows_nodes_have_no_type_that_eks_does_not_support_for_them(tmp_path:
     assert [node["instanceType"] for node in found.json["nodes"]] == ["m4.16xlarge"]
 
 
+def test_the_note_about_the_licence_is_gone_once_an_overlay_prices_windows_nodes(tmp_path: Path) -> None:
+    def notes(overlay: dict[str, Any]) -> bool:
+        spec = {"weight": 1, **overlay}
+        made = {
+            "apiVersion": "karpenter.sh/v1alpha1",
+            "kind": "NodeOverlay",
+            "metadata": {"name": "licence"},
+            "spec": spec,
+        }
+        return "without the licence of Windows" in plan(tmp_path, of_types("m5.large"), made, pod("a", **SELECTED)).out
+
+    of_windows = {"key": OS, "operator": "In", "values": ["windows"]}
+    of_pool = {"key": "karpenter.sh/nodepool", "operator": "In", "values": ["default"]}
+    other_type = {"key": TYPE, "operator": "In", "values": ["c5.large"]}
+
+    assert not notes({"requirements": [of_windows], "priceAdjustment": "+0.092"})
+    assert not notes({"requirements": [of_pool], "priceAdjustment": "+0.092"})
+    assert notes({"requirements": [of_windows], "capacity": {"example.com/licence": "1"}})
+    assert notes({"requirements": [of_windows, other_type], "priceAdjustment": "+0.092"})
+    assert notes({"requirements": [{**of_windows, "values": ["linux"]}], "priceAdjustment": "+0.092"})
+    assert notes({"requirements": [{**other_type, "values": ["m5.large"]}], "priceAdjustment": "-5%"})
+
+
 def test_a_pool_of_unsupported_types_is_told_so(tmp_path: Path) -> None:
     found = plan(tmp_path, of_types("m6a.large"), pod("a", **SELECTED))
 

@@ -26,8 +26,9 @@ from typing import Final
 from joiner import names
 from joiner.catalogue.allocatable import ADDED_DEVICES
 from joiner.catalogue.instance_types import Catalogue, InstanceType
-from joiner.cluster import Resources
+from joiner.cluster import Resources, ValueSet
 from joiner.pools import InvalidManifest, NodePool
+from joiner.pools.codecs.karpenter_v1alpha5 import CATEGORY, DEFAULT_CATEGORIES
 from joiner.pools.codecs.manifest_fields import format_value
 from joiner.pools.suggestions import is_one_mistake
 
@@ -61,7 +62,7 @@ def find_unknown_values(pools: Iterable[NodePool], catalogue: Catalogue) -> list
 
 def _of_pool(pool: NodePool, catalogue: Catalogue) -> Iterator[InvalidManifest]:
     for key, values in sorted(pool.requirements.items()):
-        if not values.finite:
+        if not values.finite or (pool.legacy and _is_default(key, values, catalogue)):
             continue
         if misspelt := [value for value in values if value not in FIXED_VALUES.get(key, values)]:
             yield describe_unknown_values(pool, key, misspelt, frozenset(FIXED_VALUES[key]))
@@ -86,6 +87,13 @@ def describe_unknown_values(pool: NodePool, key: str, unknown: list[str], known:
     return InvalidManifest(
         pool.key, f"{pool.node_path}.requirements[{key}]", format_value(listed), _remedy(key, unknown, known), "warning"
     )
+
+
+def _is_default(key: str, values: ValueSet, catalogue: Catalogue) -> bool:
+    """Return whether these are the default categories of a Provisioner, of which the catalogue has some."""
+    if key != CATEGORY or {*values} != {*DEFAULT_CATEGORIES}:
+        return False
+    return any(one.labels.get(CATEGORY) in DEFAULT_CATEGORIES for one in catalogue.types.values())
 
 
 def _quantity(name: str, amount: int) -> str:

@@ -62,6 +62,7 @@ AMI_ID = re.compile(r"ami-[0-9a-z]+")
 SUBNET_ID = re.compile(r"subnet-[0-9a-z]+")
 GROUP_ID = re.compile(r"sg-[0-9a-z]+")
 CATEGORY, GENERATION = f"{names.INSTANCE_PREFIX}category", f"{names.INSTANCE_PREFIX}generation"
+DEFAULT_CATEGORIES = ("c", "m", "r")
 CHOOSES_TYPE = (names.INSTANCE_TYPE, f"{names.INSTANCE_PREFIX}family", CATEGORY, GENERATION)
 
 
@@ -77,7 +78,7 @@ def default_requirements(declared: frozenset[str]) -> list[dict[str, Any]]:
         {"key": key, "operator": "In", "values": [value]} for key, value in defaults.items() if key not in declared
     ]
     if not declared & set(CHOOSES_TYPE):
-        missing.append({"key": CATEGORY, "operator": "In", "values": ["c", "m", "r"]})
+        missing.append({"key": CATEGORY, "operator": "In", "values": [*DEFAULT_CATEGORIES]})
         missing.append({"key": GENERATION, "operator": "Gt", "values": ["2"]})
     return missing
 
