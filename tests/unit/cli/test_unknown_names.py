@@ -247,7 +247,10 @@ def test_what_missing_spot_prices_mean_is_said_once(tmp_path: Path, catalogue: P
     answer = joiner("plan", "-f", write(tmp_path, *pools, pod("a")), "--catalogue", catalogue)
 
     assert (answer.out + answer.err).count("on-demand nodes only") == 1
-    assert answer.out.count("it allows Spot Instances only, and the catalogue has no spot prices (--catalogue)") == 2
+    why = "it allows Spot Instances only, and the catalogue has no spot prices (--catalogue)"
+    assert [line.split(maxsplit=2)[2].split() for line in answer.out.splitlines() if why in line] == [
+        ["api,", "web", *why.split()]
+    ]
     assert "read 2 NodePools, 1 Pod in" in answer.err
 
 
