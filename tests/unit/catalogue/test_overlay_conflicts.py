@@ -42,8 +42,10 @@ def test_an_overlay_that_no_offering_meets_names_the_requirement_and_a_similar_t
     ]
     assert unmet(overlay("elsewhere", team="web", zone="c")) == [
         "NodeOverlay/elsewhere: spec.requirements is team In [web], topology.kubernetes.io/zone In [c]: no offering of "
-        "any pool meets it, so the overlay changes nothing: none has topology.kubernetes.io/zone as required"
+        "any pool meets it, so the overlay changes nothing: none has topology.kubernetes.io/zone as required; there "
+        "are a, b"
     ]
+    assert unmet(overlay("misspelt", team="bacth"))[0].endswith("none has team as required; did you mean batch?")
 
 
 def test_reservations_and_zone_ids_of_an_overlay_are_not_doubted_because_only_the_account_has_them() -> None:

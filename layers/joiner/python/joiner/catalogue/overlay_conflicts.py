@@ -12,7 +12,7 @@ from typing import Final
 from joiner import names
 from joiner.catalogue.assumed_spot_offerings import assume_spot_places, lacks_spot_prices
 from joiner.catalogue.instance_types import Catalogue
-from joiner.catalogue.unknown_values import suggest_instance_types
+from joiner.catalogue.unknown_values import suggest_values
 from joiner.cluster import Requirements, ValueSet
 from joiner.pools import InvalidManifest, NodeOverlay, Overlays
 from joiner.pools.codecs.manifest_fields import format_value
@@ -23,6 +23,7 @@ OF_THE_ACCOUNT: Final = frozenset(
     {names.RESERVATION, names.RESERVATION_TYPE, names.RESERVATION_INTERRUPTIBLE, names.ZONE_ID}
 )
 """Labels that only the account decides: capacity reservations, and the ids of zones."""
+MOST_LISTED: Final = 3
 NO_SPOT_PRICES: Final = (
     "what it changes is not known here: it is for spot nodes, and the catalogue has no spot prices, which a cluster has"
 )
@@ -85,7 +86,8 @@ def find_unmet_overlays(
             found.append(InvalidManifest(f"NodeOverlay/{overlay.name}", "", "", NO_SPOT_PRICES, "info"))
             continue
         unmet = [key for key in sorted(asked) if not _find_match(Requirements({key: asked[key]}), kinds, known)]
-        remedy = f"no offering of any pool meets it, so the overlay changes nothing{_explain(asked, unmet, catalogue)}"
+        why = _explain(asked, unmet, [labels for _, labels in (*kinds, *known)])
+        remedy = f"no offering of any pool meets it, so the overlay changes nothing{why}"
         value = format_value(str(overlay.requirements))
         found.append(InvalidManifest(f"NodeOverlay/{overlay.name}", "spec.requirements", value, remedy, "warning"))
     return tuple(found)
@@ -96,17 +98,22 @@ def depends_on_account(key: str, values: ValueSet) -> bool:
     return key in OF_THE_ACCOUNT or (key == names.CAPACITY_TYPE and names.RESERVED in values)
 
 
-def _explain(asked: Requirements, unmet: Sequence[str], catalogue: Catalogue) -> str:
-    """Return which of the requirements no offering meets alone, with similar instance types."""
+def _explain(asked: Requirements, unmet: Sequence[str], nodes: Sequence[Labels]) -> str:
+    """Return which of the requirements no offering meets alone, with similar values that ``nodes`` have, or else with
+    all if they are few."""
     if not unmet:
         return ": each requirement is met, but by no offering are all of them"
-    named = asked[names.INSTANCE_TYPE] if names.INSTANCE_TYPE in unmet else None
-    near = {
-        kind: None
-        for one in (named if named is not None and named.finite else ())
-        for kind in suggest_instance_types(one, catalogue.types)
-    }
+    near = dict[str, None]()
+    for key in unmet:
+        known = {labels[key] for labels in nodes if key in labels}
+        near.update(
+            (each, None)
+            for one in (asked[key] if asked[key].finite else ())
+            for each in suggest_values(key, one, known)
+        )
     meant = f"; did you mean {' or '.join(list(near)[:2])}?" if near else ""
+    if not near and len(unmet) == 1 and 0 < len(known) <= MOST_LISTED:
+        meant = f"; there {'is' if len(known) == 1 else 'are'} {', '.join(sorted(known))}"
     return f": none has {', '.join(unmet)} as required{meant}"
 
 

@@ -285,8 +285,7 @@ def describe_absence(key: str) -> str:
 def _remedy(key: str, unknown: list[str], known: frozenset[str]) -> str:
     message = describe_absence(key)
     spelt = [value for value in unknown[:MOST_SHOWN] if not value.isdecimal()]
-    alike = SUGGESTIONS.get(key, _alike)
-    near = {one: None for value in spelt for one in alike(value, known)}
+    near = {one: None for value in spelt for one in suggest_values(key, value, known)}
     if key == names.ZONE:
         regions = {names.region_of(value) for value in unknown}
         known = frozenset(one for one in known if names.region_of(one) in regions) or known
@@ -377,3 +376,12 @@ SUGGESTIONS: Final[Mapping[str, Callable[[str, Collection[str]], list[str]]]] = 
     names.ZONE: suggest_zones,
 }
 """How nearest values are found for labels whose values have a structure."""
+
+
+def suggest_values(key: str, unknown: str, known: Collection[str]) -> list[str]:
+    """Return the known values of a label that may have been meant.
+
+    >>> suggest_values(names.NODEPOOL, "defualt", ["default", "gpu"]), suggest_values(names.ZONE, "b", ["a"])
+    (['default'], [])
+    """
+    return SUGGESTIONS.get(key, _alike)(unknown, known)
