@@ -186,6 +186,15 @@ def test_every_pattern_of_the_packaged_schemas_has_a_remedy_in_words() -> None:
         ),
         (claim("NodeClaim", "a", nodeClassRef=None), "spec.nodeClassRef: it is empty: write for example {group:"),
         (
+            {
+                "apiVersion": "karpenter.sh/v1alpha5",
+                "kind": "Provisioner",
+                "metadata": {"name": "old"},
+                "spec": {"provider": {"launchTemplate": "ab"}},
+            },
+            "spec.provider.launchTemplate is ab: use 3 to 128 characters: give the name of a launch template",
+        ),
+        (
             claim("NodeClaim", False),
             'metadata.name is false: put it in quotes: "false", or "n", "no" or "off" if that is the word here',
         ),

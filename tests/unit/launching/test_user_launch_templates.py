@@ -176,8 +176,9 @@ def test_without_the_setting_a_class_with_a_template_is_refused_with_the_setting
         (AllowedResources((ID,)), False),
         (AllowedResources(tags={"a": ("*",)}), False),
         (AllowedResources(tags={"a": ("b",)}), True),
+        (AllowedResources(), True),
     ],
-    ids=["another id", "its id", "its tag", "its tag with another value"],
+    ids=["another id", "its id", "its tag", "its tag with another value", "none"],
 )
 def test_a_template_outside_the_settings_is_refused_with_the_setting(allowed: AllowedResources, refused: bool) -> None:
     problems = refuse_template(DECLARED, replace(CEILINGS, launch_templates=allowed), DESCRIBED)
@@ -186,6 +187,7 @@ def test_a_template_outside_the_settings_is_refused_with_the_setting(allowed: Al
     for message in shown(problems):
         assert message.startswith("LaunchTemplateNotAllowed: spec.launchTemplate: the settings do not allow the launch")
         assert "nodeClasses.launchTemplates" in message
+        assert "tag it so" in message if allowed.ids or allowed.tags else "they allow none: add it to" in message
 
 
 @pytest.mark.parametrize(
