@@ -129,6 +129,7 @@ DOCUMENTS = {
     "observed_memory": "observed-memory",
     "pending_classes": "snapshots",
     "snapshot": "snapshots",
+    "snapshot_to_plan": "snapshots",
     "spot_hours": "spot-hours",
     "survey": "surveys",
     "validations": "validations",
