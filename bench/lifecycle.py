@@ -2,7 +2,8 @@
 
 It prints p50 and p95 of many runs. Each run creates one pod that fits no existing node, and records when each stage
 occurs, observed from outside: by the clock of this process, the execution's history, and EC2. The first runs warm
-the functions and are reported separately. The local boot delay is subtracted, because Joiner does not influence how
+the functions and are reported separately. Cold runs are those before which all sandboxes were ended, as Lambda does
+after a quiet time. The local boot delay is subtracted, because Joiner does not influence how
 long EC2 takes to boot. A last table has the times from a Spot interruption warning (`bench.spot_warnings`).
 """
 
@@ -102,6 +103,7 @@ class LifecycleRun:
     """A deployed stack in which pods are timed."""
 
     def __init__(self, stack: LocalStack) -> None:
+        self.stack = stack
         self.deployed = DemoStack.of(stack)
 
     def run(self, name: str) -> dict[str, float]:
@@ -117,6 +119,14 @@ class LifecycleRun:
         ready.join(30)
         self._from_history(watch)
         return watch.since_start()
+
+    def run_cold(self, name: str) -> dict[str, float]:
+        """Run one pod after the ends of all executions and of all sandboxes."""
+        client, machine = self.deployed.client("stepfunctions"), self.deployed.scale_up_arn
+        running = {"stateMachineArn": machine, "statusFilter": "RUNNING"}
+        until(lambda: not client.list_executions(**running)["executions"], what="the end of the scale-ups", limit=60)
+        self.stack.knob("sandboxes/end")
+        return self.run(name)
 
     def _instances(self) -> list[dict[str, Any]]:
         answer = self.deployed.client("ec2").describe_instances()
@@ -217,9 +227,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m bench.lifecycle", description="from a pod to its node, stage by stage"
     )
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument(
-        "--warm-up", type=int, default=3, help="runs that are reported apart: their functions start cold"
-    )
+    parser.add_argument("--warm-up", type=int, default=3, help="runs right after the deployment, reported apart")
+    parser.add_argument("--cold", type=int, default=5, help="runs whose functions all start cold")
     parser.add_argument("--warnings", type=int, default=10, help="Spot interruption warnings; the first one is cold")
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120, soft_wrap=not sys.stdout.isatty())
@@ -227,12 +236,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         began = time.time()
         stack.kube().apply_manifests(POOL)
         bench = LifecycleRun(stack)
-        cold = [bench.run(f"cold-{i}") for i in range(options.warm_up)]
+        first = [bench.run(f"first-{i}") for i in range(options.warm_up)]
         warm = [bench.run(f"warm-{i}") for i in range(options.runs)]
         console.print(
             table(f"warm: {len(warm)} runs, after the pod was created (boot of {BOOT_SECONDS:.0f} s taken out)", warm)
         )
-        console.print(table(f"the first {len(cold)} runs after the deployment", cold))
+        console.print(table(f"the first {len(first)} runs after the deployment, while it fills the catalogue", first))
+        cold = [bench.run_cold(f"cold-{i}") for i in range(options.cold)]
+        console.print(table(f"cold: {len(cold)} runs, all functions without a sandbox", cold))
         warned = SpotWarnings(stack).run(options.warnings)[1:] if options.warnings > 1 else []
         console.print(
             table(f"warm: {len(warned)} Spot interruption warnings, after the warning", warned, WARNING_STAGES)

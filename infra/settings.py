@@ -195,8 +195,8 @@ class SweepSettings:
     instance only some time after its launch."""
     warm_up_minutes: Annotated[int | None, NumberRange(1, 60)] = 5
     """Minutes between two invocations of each function from a ring to CreateFleet. Lambda ends what is idle for some
-    minutes, and the start of six functions takes seconds. They cost about US$ 0.05 a month. null: none. Not less than
-    `every_minutes`: sweeps invoke them."""
+    minutes, and the start of six functions takes seconds. They cost about US$ 0.05 a month. null: they are only
+    started by a ring that finds its own function cold. Not less than `every_minutes`: sweeps invoke them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ If more nodes are empty than the budgets allow to retire at once, and a retireme
 another one, so that they do not wait for the next minute.
 
 Every few minutes a sweep ends with invocations of the functions from a ring to CreateFleet, so that Lambda keeps them
-warm. It has given its turn back before, so nothing waits for them.
+warm. It has given its turn back before, so nothing waits for them. A doorbell that was cold itself, and has started a
+scale-up, starts an execution that only invokes them, all at once: they start while the scale-up's first function works.
 
 One sweep runs at a time (`infra/sweep_turn_states.py`): every path gives the turn back before it ends.
 """
@@ -99,6 +100,10 @@ GIVE_BACK_TURN: Final = "Give the turn back"
 MORE_EMPTY: Final = "Do more empty nodes wait?"
 HOW_IT_ENDED: Final = "How did it end?"
 
+KEEP_WARM: Final = "Keep functions warm"
+ONLY_WARM_UP: Final = f"$states.context.Execution.Input.{WARM_UP} = true"
+"""JSONata: whether the doorbell started this execution to warm functions up, and for nothing else."""
+
 STARTED_BY_SCHEDULE: Final = "$not($exists($states.context.Execution.Input.after))"
 """JSONata: whether no deletion and no other sweep started this one."""
 
@@ -109,15 +114,20 @@ NOT_WARMED: Final = f"""$states.input.function & " is not kept warm: " & $states
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """The functions that sweeps keep warm, by their ARNs: the first scheduled sweep of each `every_minutes` does."""
+    """The functions that are kept warm, by their ARNs, in the order in which a scale-up invokes them.
+
+    The first scheduled sweep of each `every_minutes` invokes them, or none does. A cold doorbell has all but the first
+    invoked, which its scale-up invokes at once."""
 
     functions: tuple[str, ...]
-    every_minutes: int
+    every_minutes: int | None
     sweep_minutes: int
 
     @property
     def due(self) -> str:
         """JSONata: whether this sweep invokes them, by the time of its start."""
+        if self.every_minutes is None:
+            return "false"
         started = "$toMillis($states.context.Execution.StartTime)"
         return f"{STARTED_BY_SCHEDULE} and $floor({started} / 60000) % {self.every_minutes} < {self.sweep_minutes}"
 
@@ -131,7 +141,7 @@ class SweepResources(MachineResources):
     retire_empty_arn: str
     disrupt_arn: str
     sweep_arn: str
-    warm_up: WarmUp | None = None
+    warm_up: WarmUp
 
     @property
     def turn(self) -> SweepTurnStates:
@@ -159,14 +169,14 @@ def sweep_definition(resources: SweepResources) -> State:
 
 def _turn_states(resources: SweepResources) -> States:
     return {
-        "Did a deletion start it?": choice_state(
-            {f"$exists({RING_DELAY})": "Let the deletion be stored"}, otherwise=TAKE_TURN, assign={"waits": 0}
+        "What started it?": choice_state(
+            {f"$states.input.{WARM_UP} = true": KEEP_WARM, f"$exists({RING_DELAY})": "Let the deletion be stored"},
+            otherwise=TAKE_TURN,
+            assign={"waits": 0, **INITIAL_VARIABLES},
         ),
         "Let the deletion be stored": wait_state(jsonata(RING_DELAY), next=TAKE_TURN),
         # An update whose response was lost may have taken the turn
-        **resources.turn.take(
-            next="Describe the cluster", assign=INITIAL_VARIABLES, catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]
-        ),
+        **resources.turn.take(next="Describe the cluster", assign={}, catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]),
     }
 
 
@@ -174,8 +184,21 @@ def _warm_up_states(resources: SweepResources) -> States:
     """Keep the functions of scale-ups warm, unless the sweep failed or Joiner launches nothing. One that cannot be
     invoked changes nothing; the result of the sweep names it.
     """
-    if resources.warm_up is None:
-        return {}
+    launching = "$not($paused) and $cluster_survey.refused = ''"
+    return {
+        "Is a warm-up due?": choice_state(
+            {
+                "$exists($failure.Error)": HOW_IT_ENDED,
+                f"{launching} and {resources.warm_up.due}": KEEP_WARM,
+            },
+            otherwise=HOW_IT_ENDED,
+        ),
+        KEEP_WARM: _warm_up(resources),
+    }
+
+
+def _warm_up(resources: SweepResources) -> State:
+    """Invoke the functions at once without a task, and assign the sentences of those that failed."""
     stays_cold = "It stays cold"
     invocation = TaskState(
         resource=resources.integrations.service("lambda:invoke"),
@@ -184,26 +207,17 @@ def _warm_up_states(resources: SweepResources) -> States:
         output="",
         catch=[Catch([EVERY_ERROR], stays_cold, kept=False, output=jsonata(NOT_WARMED))],
     )
-    functions = ", ".join(f"'{arn}'" for arn in resources.warm_up.functions)
-    launching = "$not($paused) and $cluster_survey.refused = ''"
-    return {
-        "Is a warm-up due?": choice_state(
-            {
-                "$exists($failure.Error)": HOW_IT_ENDED,
-                f"{launching} and {resources.warm_up.due}": "Keep functions warm",
-            },
-            otherwise=HOW_IT_ENDED,
-        ),
-        "Keep functions warm": map_state(
-            f"[{functions}]",
-            selector={"function": jsonata("$states.context.Map.Item.Value")},
-            concurrency=len(resources.warm_up.functions),
-            states={"Warm up one function": invocation.render(), stays_cold: pass_state()},
-            assign={"cold": jsonata("[$states.result[$ != '']]")},
-            next=HOW_IT_ENDED,
-            catch=[Catch([EVERY_ERROR], HOW_IT_ENDED, kept=False)],
-        ),
-    }
+    first, *others = (f"'{arn}'" for arn in resources.warm_up.functions)
+    of_ring, of_sweep = ", ".join(others), ", ".join((first, *others))
+    return map_state(
+        f"{ONLY_WARM_UP} ? [{of_ring}] : [{of_sweep}]",
+        selector={"function": jsonata("$states.context.Map.Item.Value")},
+        concurrency=len(resources.warm_up.functions),
+        states={"Warm up one function": invocation.render(), stays_cold: pass_state()},
+        assign={"cold": jsonata("[$states.result[$ != '']]")},
+        next=HOW_IT_ENDED,
+        catch=[Catch([EVERY_ERROR], HOW_IT_ENDED, kept=False)],
+    )
 
 
 def _survey_states(resources: SweepResources) -> States:
@@ -353,16 +367,16 @@ def _final_states(resources: SweepResources) -> States:
     }
     refusal = "$cluster_survey.refused"
     ends = {
+        ONLY_WARM_UP: "Functions are warm",
         "$exists($failure.Error)": "The sweep failed",
         **refusal_branches(refusal),
         "$paused": "Joiner is paused",
         ANYTHING_DUE: "What was due was started",
     }
     return {
-        GIVE_BACK_TURN: resources.turn.give_back(
-            next=HOW_IT_ENDED if resources.warm_up is None else "Is a warm-up due?"
-        ),
+        GIVE_BACK_TURN: resources.turn.give_back(next="Is a warm-up due?"),
         HOW_IT_ENDED: choice_state(ends, otherwise="Nothing is due"),
+        "Functions are warm": succeed_state({"coldFunctions": jsonata("$cold")}),
         **refusal_states(refusal),
         "Joiner is paused": succeed_state({"paused": True}),
         "What was due was started": succeed_state({"due": jsonata("$due"), **surveys}),

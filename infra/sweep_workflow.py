@@ -38,8 +38,7 @@ class SweepWorkflow(Construct):
             self, SWEEP, dependencies=dependencies, environments=_environments(settings.sweep)
         )
         self.shared = {name: of_scale_ups[name] for name in SCALE_UP_FUNCTIONS_OF_SWEEP}
-        warmed = KEPT_WARM if settings.sweep.warm_up_minutes else ()
-        self.kept_warm = [of_scale_ups[name] for name in warmed]
+        self.kept_warm = [of_scale_ups[name] for name in KEPT_WARM]
         self.name = f"joiner-sweep-{settings.cluster}"
         resources = SweepResources(
             integrations=ServiceIntegrations(Stack.of(self).partition),
@@ -88,10 +87,8 @@ class SweepWorkflow(Construct):
         )
 
 
-def _warm_up(functions: Sequence[LambdaFunction], sweep: SweepSettings) -> WarmUp | None:
-    """Return which functions sweeps keep warm, and how often; None if the settings have it switched off."""
-    if sweep.warm_up_minutes is None:
-        return None
+def _warm_up(functions: Sequence[LambdaFunction], sweep: SweepSettings) -> WarmUp:
+    """Return which functions are kept warm, and how often sweeps do."""
     # State machines invoke published versions, whose environments are other ones than those of $LATEST
     published = tuple(one.published.function_arn for one in functions)
     return WarmUp(published, every_minutes=sweep.warm_up_minutes, sweep_minutes=sweep.every_minutes)

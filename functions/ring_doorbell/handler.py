@@ -8,6 +8,9 @@ The scheduler reports a pending pod again whenever its message changes, and one 
 counts at most a few rings of pods a second, and answers the others at once: a refusal would be a line in the API
 server's log and an alarm. It counts a few more of nodes: a ring that does not count is followed by a reading, too,
 because the last one that counted came less than a tenth of a second before.
+
+Where the first ring of a new sandbox starts a scale-up, the functions of the scale-up are likely to be cold, too. It
+has them initialized at once, instead of each when its turn comes.
 """
 
 import base64
@@ -83,6 +86,7 @@ class DoorbellRequests:
         self._machines = machines
         self._pods = RingLimit(per_second=RINGS_A_SECOND, at_once=RINGS_AT_ONCE)
         self._waves = RingLimit(per_second=NODE_RINGS_A_SECOND, at_once=1)
+        self._cold = True
 
     def answer(self, event: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """Return the HTTP response to one request of the API (payload format 2.0)."""
@@ -117,8 +121,17 @@ class DoorbellRequests:
                     self._ledger, self._executions, self._machines.scale_up, now, stored_at=stored_at
                 )
                 logger.info(f"rang for {kind}", execution=started, holder="new" if started else "running")
+                if started and self._cold:
+                    self._warm_up(now)
+                self._cold = False
         except Exception:  # the API server waits for the answer; the sweep does what this ring did not
             logger.exception("the ring was lost; the next sweep finds the change")
+
+    def _warm_up(self, now: datetime) -> None:
+        try:
+            self._executions.start_warm_up(self._machines.sweep, now)
+        except Exception:  # the scale-up has been started
+            logger.exception("the functions of the scale-up were not initialized beforehand")
 
 
 def _review(event: Mapping[str, Any]) -> Mapping[str, Any]:

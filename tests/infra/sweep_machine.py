@@ -72,7 +72,7 @@ class Swept:
             sweep_arn=self.again,
             table=self.machines.table,
             functions=account.functions,
-            warm_up=warm_up,
+            warm_up=warm_up or WarmUp(("arn:first", "arn:second"), every_minutes=None, sweep_minutes=1),
         )
         self.arn = self.machines.machine("sweep", sweep_definition(resources), kind="EXPRESS")
 

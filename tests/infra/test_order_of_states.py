@@ -72,7 +72,7 @@ def test_several_launches_run_beside_the_registration_of_their_nodes(scale_up: S
 
 def test_the_sweep_machine_has_these_states(machines: Mapping[str, Mapping[str, Any]]) -> None:
     assert list(machines["joiner-sweep-example"]["States"]) == [
-        "Did a deletion start it?",
+        "What started it?",
         "Let the deletion be stored",
         "Take the turn",
         "Wait for the running sweep",
@@ -114,6 +114,7 @@ def test_the_sweep_machine_has_these_states(machines: Mapping[str, Mapping[str, 
         "Keep functions warm",
         "Give the turn back",
         "How did it end?",
+        "Functions are warm",
         "Refused: Karpenter is running",
         "Refused: the definitions are not Joiner's",
         "Joiner is paused",

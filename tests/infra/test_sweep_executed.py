@@ -17,7 +17,7 @@ from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
 SURVEYING = [
-    "Did a deletion start it?",
+    "What started it?",
     "Take the turn",
     "Describe the cluster",
     "Read the pause",
@@ -95,6 +95,29 @@ def test_a_sweep_that_is_refused_or_fails_warms_nothing(
     ended = Swept(account, warming(account), **scripts).run()
 
     assert ended["states"][-3:] == ["Is a warm-up due?", "How did it end?", end]
+
+
+def test_a_cold_doorbell_has_all_functions_but_the_first_initialized_and_nothing_else_done(
+    account: ScriptedAccount[Scripted],
+) -> None:
+    first, good, bad = (account.aws.function(code) for code in ("handler = None", WARMED, "handler = None"))
+    swept = Swept(account, WarmUp((first, good, bad), every_minutes=None, sweep_minutes=1))
+    ended = swept.run(warmUp=True)
+
+    assert (ended["states"][:2], ended["states"][-1]) == (
+        ["What started it?", "Keep functions warm"],
+        "Functions are warm",
+    )
+    assert ended["states"].count("Warm up one function") == 2
+    (sentence,) = json.loads(ended["output"])["coldFunctions"]
+    assert sentence.startswith(f"{bad} is not kept warm: ")
+    assert (swept.started, swept.machines.rings()) == ((0, 0, 0), 0)
+
+
+def test_no_sweep_warms_functions_if_the_settings_have_no_interval(account: ScriptedAccount[Scripted]) -> None:
+    ended = Swept(account, WarmUp((account.aws.function(WARMED),), every_minutes=None, sweep_minutes=1)).run()
+
+    assert ended["states"][-3:] == ["Is a warm-up due?", "How did it end?", "Nothing is due"]
 
 
 def test_a_paused_sweep_warms_nothing(account: ScriptedAccount[Scripted]) -> None:
@@ -366,5 +389,5 @@ def test_a_sweep_for_a_deletion_waits_until_it_is_stored(account: ScriptedAccoun
     began = time.monotonic()
     ended = swept.run(after=1)
 
-    assert ended["states"][:3] == ["Did a deletion start it?", "Let the deletion be stored", "Take the turn"]
+    assert ended["states"][:3] == ["What started it?", "Let the deletion be stored", "Take the turn"]
     assert time.monotonic() - began > 1

@@ -30,11 +30,19 @@ class FakeScaleUpStarts:
         self.ended: set[str] = set()
         self.woken: list[str] = []
         self.sweeps: list[int] = []
+        self.warm_ups = 0
+        self.refuses_sweeps = False
         self.now = NOW
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:
+        if stateMachineArn == "arn:sweep" and self.refuses_sweeps:
+            raise ClientError({"Error": {"Code": "ThrottlingException", "Message": ""}}, "StartExecution")
         if stateMachineArn == "arn:sweep":  # several Express executions may have the same name
-            self.sweeps.append(json.loads(input)["after"])
+            asked = json.loads(input)
+            if asked == {"warmUp": True}:
+                self.warm_ups += 1
+            else:
+                self.sweeps.append(asked["after"])
             return {"startDate": self.now}
         if name in self.ended:
             raise ClientError({"Error": {"Code": "ExecutionAlreadyExists", "Message": name}}, "StartExecution")
@@ -100,6 +108,31 @@ def test_a_burst_in_one_second_is_one_execution_and_every_ring_is_counted(rung: 
 
     assert list(rung.states.started) == ["up-20261121T051728"]
     assert rung.ledger.lease().rings == 10
+
+
+def test_only_the_first_ring_of_a_new_environment_warms_up_functions(rung: Rung) -> None:
+    rung.ring()
+    started = dict(rung.states.started)
+    rung.ring(after=timedelta(minutes=5))
+
+    assert len(started) == 1 < len(rung.states.started)
+    assert rung.states.warm_ups == 1
+
+
+def test_a_warm_up_that_is_refused_leaves_the_ring_as_it_is(rung: Rung) -> None:
+    rung.states.refuses_sweeps = True
+    answer = rung.ring()
+
+    assert json.loads(answer["body"])["response"]["allowed"] is True
+    assert (len(rung.states.started), rung.states.warm_ups) == (1, 0)
+
+
+def test_a_new_environment_whose_ring_a_running_scale_up_sees_warms_up_nothing(cluster: SimulatedCluster) -> None:
+    cluster._take_lease("up-earlier")
+    rung = Rung(cluster.ledger)
+    rung.ring()
+
+    assert (rung.states.started, rung.states.warm_ups) == ({}, 0)
 
 
 def test_a_storm_of_pods_is_answered_and_counted_five_times_a_second(rung: Rung) -> None:

@@ -55,6 +55,7 @@ def install(aws: LocalAws, logs: LogShipper) -> "FunctionInvoker":
             "concurrency-quota": function_settings.set_account_concurrency,
             "function-cpu": functions.report_cpu,
             "preload": functions.preload,
+            "sandboxes/end": functions.end_idle,
         }
     )
     _replace_invoke(functions)
@@ -175,6 +176,10 @@ class FunctionInvoker:
         packages = tuple(str(name) for name in asked["packages"])
         self._interpreters.preload(packages)
         return {"packages": list(packages)}
+
+    def end_idle(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Knob: end all idle sandboxes, as Lambda does after a quiet time; return their number, ``{"ended": 7}``."""
+        return {"ended": self._pool.end_idle()}
 
     def forget(self, arn: str) -> None:
         self._pool.forget(arn)

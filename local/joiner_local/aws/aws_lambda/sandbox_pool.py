@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from joiner_local.aws.aws_lambda.sandboxes import (
@@ -115,17 +115,25 @@ class SandboxPool:
         for each in gone:
             each.kill()
 
+    def end_idle(self) -> int:
+        """End all idle sandboxes; return their number."""
+        return self._end(lambda _sandbox: True)
+
     def _reap_for_ever(self) -> None:
         while True:
             time.sleep(REAPING)
-            with self._lock:
-                old = [
-                    each
-                    for fleet in self._fleets.values()
-                    for each in self._retire(fleet, [x for x in fleet.idle if not x.usable])
-                ]
-            for each in old:
-                each.kill()
+            self._end(lambda sandbox: not sandbox.usable)
+
+    def _end(self, chosen: Callable[[Sandbox], bool]) -> int:
+        with self._lock:
+            ended = [
+                each
+                for fleet in self._fleets.values()
+                for each in self._retire(fleet, [one for one in fleet.idle if chosen(one)])
+            ]
+        for each in ended:
+            each.kill()
+        return len(ended)
 
     def _retire(self, fleet: _Fleet, sandboxes: Sequence[Sandbox]) -> list[Sandbox]:
         retired = list(sandboxes)

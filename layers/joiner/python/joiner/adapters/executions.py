@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from joiner.adapters.immediate_sweeps import ImmediateSweeps
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import is_express
+from joiner.names import WARM_UP
 
 INPUT: Final = json.dumps({"schema": 1})  # depends on the name only; otherwise a second start would be refused
 GATHERING: Final = timedelta(
@@ -58,6 +59,11 @@ class Executions:
         name = f"sweep-{now:%Y%m%dT%H%M%S}-deletion"
         self._client.start_execution(stateMachineArn=machine, name=name, input=json.dumps({"after": after}))
         return name
+
+    def start_warm_up(self, machine: str, now: datetime) -> None:
+        """Start an execution of the sweep's machine that only initializes the functions of scale-ups."""
+        name = f"warm-up-{now:%Y%m%dT%H%M%S}"
+        self._client.start_execution(stateMachineArn=machine, name=name, input=json.dumps({WARM_UP: True}))
 
     def start_retirement_of_interrupted(self, machine: str, now: datetime, by: str) -> str:
         """Start one retirement of all claims whose interruption was noted before `now`; return its name, empty if all
