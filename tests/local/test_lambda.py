@@ -179,6 +179,17 @@ def test_the_next_invocation_after_a_crash_is_served_by_a_new_sandbox(local_aws:
     assert invoke(local_aws, name)[0] == "well"
 
 
+def test_a_function_whose_idle_sandbox_the_knob_ends_starts_cold(local_aws: RunningAws) -> None:
+    name = local_aws.function("import os\n\ndef handler(event, context):\n    return os.getpid()\n")
+    first, again = invoke(local_aws, name)[0], invoke(local_aws, name)[0]
+
+    ended = local_aws.knob("sandboxes/end")["ended"]
+
+    assert first == again
+    assert ended >= 1
+    assert invoke(local_aws, name)[0] != first
+
+
 def test_concurrent_invocations_run_at_the_same_time(local_aws: RunningAws) -> None:
     name = local_aws.function("import time\ndef handler(event, context):\n    time.sleep(1)\n    return time.time()\n")
 
