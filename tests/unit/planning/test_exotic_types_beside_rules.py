@@ -2,6 +2,7 @@
 bound: where pods that ask for such types wait beside pods that do not, and where rules between pods need certain
 zones or hosts."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot
 from joiner.planning.planner import Planner
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
+from joiner.pools import ResolvedNodeClass, Subnet
 from tests.unit.planning.checked_plans import checked, cluster
 from tests.unit.planning.drawn_clusters import CLASSES, ZONE, ZONES, Json, affinity, near, node, node_pool, pods, spread
 from tests.unit.planning.test_exotic_types import HOST, gpu_pod, kind, requires
@@ -28,6 +30,8 @@ CHEAP_GPUS = {
     "g5.xlarge": kind("g5.xlarge", 4, 16, 0.098, gpus=2),
     "g5.2xlarge": kind("g5.2xlarge", 8, 32, 0.30, gpus=2),
 }
+KEEPS_WEB_AWAY = pods(1, "shy", cpu="100m", nodeName="full", **affinity(podAntiAffinity=[near(ZONE, "web")]))[0]
+"""A pod on the node ``full`` of the first zone."""
 
 
 def in_zone(zone: str) -> Json:
@@ -97,13 +101,24 @@ def test_a_zone_that_a_rule_needs_gets_a_type_with_devices_if_it_has_no_other(ru
 
 
 def test_pods_that_running_pods_keep_out_of_the_other_zones_get_what_is_left() -> None:
-    there = {**pods(1, "shy", cpu="100m", **affinity(podAntiAffinity=[near(ZONE, "web")]))[0], "status": {}}
-    there["spec"]["nodeName"] = "full"
     full = node("full", zone=ZONES[0], cpu=1)
 
-    made = checked(cluster([there, *pods(1, cpu="3")], nodes=[full]), catalogue=IN_ONE_ZONE)
+    made = checked(cluster([KEEPS_WEB_AWAY, *pods(1, cpu="3")], nodes=[full]), catalogue=IN_ONE_ZONE)
 
     assert [(one.instance_type, one.zone) for one in made.nodes] == [("g5.xlarge", ZONES[1])]
+
+
+def test_the_bound_allows_the_types_of_the_last_resort_where_subnets_are_full() -> None:
+    catalogue = {**IN_ONE_ZONE, "g5.xlarge": kind("g5.xlarge", 4, 16, 0.05, gpus=1, zones=ZONES[:2])}
+    subnets = tuple(Subnet(f"subnet-{zone}", zone, free_ips=free) for zone, free in zip(ZONES, (9, 2), strict=False))
+    classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
+    waiting = [*pods(3, cpu="3"), *pods(1, "db", cpu="3")]
+    lists = cluster([KEEPS_WEB_AWAY, *waiting], ON_DEMAND, nodes=[node("full", zone=ZONES[0], cpu=1)])
+
+    made = Planner().plan(Snapshot.from_lists(lists), Catalogue.from_json(catalogue), classes=classes)
+
+    assert Counter(types_and_pods(made.nodes)) == {("m5.xlarge", 1): 1, ("g5.xlarge", 1): 2}
+    assert made.lower_bound_per_hour <= 3 * 0.05 + 1e-9
 
 
 @pytest.mark.parametrize(("number", "placed"), [(5, 5), (10, 5)])

@@ -7,7 +7,7 @@ planner has planned before.
 
 import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -138,8 +138,7 @@ class Planner:
         zonal = addresses.moved > 0 or (tolerances is not None and _has_several_zones(state))
         explained = explain_pending(state, catalogue, snapshot.problems)
         reasons = _join_reasons(_join_reasons(explained, left_out), addresses.reasons)
-        proven = _prove_without(state, meter) if addresses.closed else found.proven
-        made = write_plan(state, snapshot, reasons, proven + state.made_price, zonal=zonal, classes=classes)
+        made = write_plan(state, snapshot, reasons, found.proven + state.made_price, zonal=zonal, classes=classes)
         greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
         return replace(
             made,
@@ -176,13 +175,16 @@ def _finish(
     that no pod asks for or needs. ``rest`` searches a plan for the pods that are left."""
     found = search(state, build=build)
     replanned = replan_unrequested(state, rest)
-    if place_on_every_offer(state, rest):
-        with all_accepted(state):
-            found = replace(found, greedy=None, proven=_prove_without(state, meter))
-    elif replanned:
-        found = replace(found, greedy=None, proven=_prove_without(state, meter))
+    opened = place_on_every_offer(state, rest)
     simplified = _simplify(state, policies, tolerances if meter.allowance else None)
-    return _Finished(found, simplified, keep_addresses(state, classes))
+    addresses = keep_addresses(state, classes)
+    if replanned or opened:
+        found = replace(found, greedy=None)
+    if replanned or opened or addresses.closed:
+        # A node that only the last resort may open is in the plan, so the bound has to allow such nodes, too.
+        with all_accepted(state) if opened else nullcontext():
+            found = replace(found, proven=_prove_without(state, meter))
+    return _Finished(found, simplified, addresses)
 
 
 def _search_beside_spreads(
@@ -247,7 +249,7 @@ def _has_several_zones(state: PlanState) -> bool:
 
 
 def _prove_without(state: PlanState, meter: Meter) -> float:
-    """Return the lower bound for the pods that the plan places although others lost their nodes after the search."""
+    """Return the lower bound for the pods that the plan places, where it was changed after the search."""
     from joiner.planning.search import prove_plan
 
     return min(prove_plan(state, meter), state.price)

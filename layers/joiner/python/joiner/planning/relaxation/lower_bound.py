@@ -46,8 +46,7 @@ def compute_lower_bound(
     joined = joined or limited
     problem = compile_problem(state, DomainAssignment(), groups, overflow=joined, joined=joined)
     limit_rows = all_rows(
-        limit_rows_of(state, problem) if limited else None,
-        opening_rows_of(problem) if joined else None,
+        limit_rows_of(state, problem) if limited else None, opening_rows_of(problem) if joined else None
     )
     able = problem.open.any(axis=0)
     spare = spare_capacity(state, problem, supplied=supplied)

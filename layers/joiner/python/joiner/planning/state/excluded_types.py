@@ -1,11 +1,11 @@
 """Exclude instance types and zones from a search in a state that knows them."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from joiner.planning.model.node_offers import Openings
+from joiner.planning.model.node_offers import Openings, PoolVariant
 from joiner.planning.state.plan_state import PlanState
 
 NO_ZONES: Final[Mapping[str, frozenset[str]]] = {}
@@ -17,35 +17,31 @@ def excluded_types(
 ) -> Iterator[None]:
     """Let no pod use an offer of these types, or of these zones of a pool (by its key), and restore the offers at the
     end."""
-    changed = []
+    changed: list[tuple[PoolVariant, Openings]] = []
     for pool_offers in state.offered_pools if types or zones else ():
         shut = zones.get(pool_offers.pool.key, frozenset())
         kept = ~sum(
             1 << one.index for one in pool_offers.launchable if one.model.name in types or one.offering.zone in shut
         )
-        for variant in pool_offers.variants:
-            changed.append((variant, variant.openings))
-            object.__setattr__(variant, "openings", variant.openings.within(kept))
-    try:
+        changed += ((variant, variant.openings.within(kept)) for variant in pool_offers.variants)
+    with _changed_openings(changed):
         yield
-    finally:
-        for variant, openings in changed:
-            object.__setattr__(variant, "openings", openings)
 
 
 @contextmanager
 def only_opened(state: PlanState) -> Iterator[None]:
     """Let pods use only offers of which they may open a node, and restore the offers at the end."""
-    with _changed_openings(state, lambda openings: replace(openings, joined=openings.opened)):
+    changed = ((each, replace(each.openings, joined=each.openings.opened)) for each in _all_variants(state))
+    with _changed_openings(changed):
         yield
 
 
 @contextmanager
 def all_accepted(state: PlanState) -> Iterator[None]:
     """Let pods open nodes of all offers that their rules accept, and restore the offers at the end."""
-    with _changed_openings(
-        state, lambda openings: replace(openings, joined=openings.accepted, opened=openings.accepted)
-    ):
+    accepted = ((each, each.openings.accepted) for each in _all_variants(state))
+    changed = ((each, replace(each.openings, joined=masks, opened=masks)) for each, masks in accepted)
+    with _changed_openings(changed):
         yield
 
 
@@ -54,19 +50,24 @@ def is_any_closed(state: PlanState) -> bool:
     left = [group.index for group, number in state.left.items() if number]
     return any(
         openings.accepted[index] & ~openings.joined[index]
-        for each in state.offered_pools
-        for openings in (variant.openings for variant in each.variants)
+        for openings in (variant.openings for variant in _all_variants(state))
         for index in left
     )
 
 
+def _all_variants(state: PlanState) -> Iterator[PoolVariant]:
+    return (variant for each in state.offered_pools for variant in each.variants)
+
+
 @contextmanager
-def _changed_openings(state: PlanState, change: Callable[[Openings], Openings]) -> Iterator[None]:
-    variants = [(variant, variant.openings) for each in state.offered_pools for variant in each.variants]
-    for variant, openings in variants:
-        object.__setattr__(variant, "openings", change(openings))
+def _changed_openings(changed: Iterable[tuple[PoolVariant, Openings]]) -> Iterator[None]:
+    """Give these variants these openings, and at the end those that they had."""
+    before = []
+    for variant, openings in changed:
+        before.append((variant, variant.openings))
+        object.__setattr__(variant, "openings", openings)
     try:
         yield
     finally:
-        for variant, openings in variants:
+        for variant, openings in before:
             object.__setattr__(variant, "openings", openings)
