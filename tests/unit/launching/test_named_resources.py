@@ -64,7 +64,7 @@ def snapshot(name: str) -> dict[str, Any]:
             {"subnet_terms": (SubnetTerm(id="subnet-2"), SubnetTerm(id="subnet-1"), SubnetTerm(id="subnet-3"))},
             "SubnetNotAllowed",
             "spec.subnetSelectorTerms: the settings do not allow the subnet subnet-2, subnet-3; they allow subnet-1: "
-            "tag it so, select others, or add it to nodeClasses.subnets in clusters/NAME.yaml and deploy",
+            "select others, or name it, or a tag that it has, in nodeClasses.subnets in clusters/NAME.yaml and deploy",
         ),
         (
             {"security_group_terms": (SecurityGroupTerm(id="sg-2"),)},
@@ -85,7 +85,7 @@ def snapshot(name: str) -> dict[str, Any]:
             snapshot("snap-2"),
             "SnapshotNotAllowed",
             "spec.blockDeviceMappings[0].ebs.snapshotID: nodes may not have snap-2; the settings allow owners none, "
-            "snap-1",
+            "snap-1: add it to snapshots of nodeClasses in clusters/NAME.yaml and deploy",
         ),
     ],
     ids=["subnets", "security groups", "reservations", "placement group", "snapshot"],
@@ -97,6 +97,7 @@ def test_an_id_that_settings_without_tags_do_not_name_is_refused(
 
     assert (problem.reason, problem.severity) == (reason, "error")
     assert problem.message.startswith(message)
+    assert "tag it so" not in problem.message
     assert find_manifest_problems(of(), NAMED) == []
 
 

@@ -309,6 +309,22 @@ def test_an_inline_provider_names_the_tag_that_no_subnet_and_no_group_has() -> N
     ]
 
 
+def test_subnets_and_groups_selected_by_id_and_name_are_not_to_be_tagged() -> None:
+    by_id = replace(
+        TEMPLATE,
+        subnet_terms=(SubnetTerm(id="subnet-9"),),
+        security_group_terms=(SecurityGroupTerm(id="sg-9"), SecurityGroupTerm(name="db")),
+    )
+
+    there = resolved(by_id, subnets=(), security_groups=())
+
+    assert [problem.message for problem in there.problems if problem.severity == "error"] == [
+        "spec.subnetSelector: no subnet has subnet-id subnet-9: select one that exists in this region",
+        "spec.securityGroupSelector: no security group has group-id sg-9; or group-name db: select one that exists in "
+        "this region",
+    ]
+
+
 def test_queries_have_the_form_of_the_describe_calls() -> None:
     asked = build_queries(
         replace(

@@ -186,8 +186,8 @@ def test_a_template_outside_the_settings_is_refused_with_the_setting(allowed: Al
     assert bool(problems) is refused
     for message in shown(problems):
         assert message.startswith("LaunchTemplateNotAllowed: spec.launchTemplate: the settings do not allow the launch")
-        assert "nodeClasses.launchTemplates" in message
-        assert "tag it so" in message if allowed.ids or allowed.tags else "they allow none: add it to" in message
+        remedy = "tag it so, or add it to" if allowed.tags else "add it to"
+        assert f"they allow {allowed}: {remedy} nodeClasses.launchTemplates" in message
 
 
 @pytest.mark.parametrize(

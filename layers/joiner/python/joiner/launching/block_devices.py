@@ -282,7 +282,8 @@ def _refuse_snapshot(snapshot: str, ceilings: NodeClassPolicy, where: str) -> No
     of = ", ".join(
         filter(None, (f"owners {' and '.join(ceilings.snapshot_owners) or 'none'}", str(ceilings.snapshots)))
     )
-    remedy = f"tag the snapshot, or add it to snapshots of {SETTING} and deploy"
+    tagging = "tag the snapshot, or " if ceilings.snapshots.tags else ""
+    remedy = f"{tagging}add it to snapshots of {SETTING} and deploy"
     message = f"{where}.snapshotID: nodes may not have {snapshot}; the settings allow {of}: {remedy}"
     return NodeClassProblem(CONDITION, "SnapshotNotAllowed", message)
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from joiner.launching.node_class_answers import Answer, NodeClassAnswers
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
-from joiner.launching.node_class_queries import build_queries
+from joiner.launching.node_class_queries import Filters, build_queries
 from joiner.launching.placement_group_matching import SELECTOR
 from joiner.pools import NodeClass, NodeClassProblem, SecurityGroup, Subnet
 from joiner.pools.node_class import field_path
@@ -72,9 +72,9 @@ def find_subnet_problems(
         beyond = _beyond(found.subnets, "SubnetId", ceilings.subnets)
         message = explain_not_allowed(field, "subnet", "subnets", beyond, ceilings.subnets)
         return [NodeClassProblem("SubnetsReady", "SubnetNotAllowed", message)] if beyond else []
-    wanted = "; or ".join(describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).subnets)
-    remedy = "tag the subnets that nodes may use, or change the selector"
-    return [NodeClassProblem("SubnetsReady", "SubnetsNotFound", f"{field}: no subnet has {wanted}: {remedy}")]
+    terms = build_queries(node_class, "", cluster=cluster).subnets
+    message = _explain_none_found(field, "subnet", terms, "tag the subnets that nodes may use")
+    return [NodeClassProblem("SubnetsReady", "SubnetsNotFound", message)]
 
 
 def find_group_problems(
@@ -87,15 +87,17 @@ def find_group_problems(
         message = explain_not_allowed(field, "security group", "securityGroups", beyond, allowed)
         refused = [NodeClassProblem("SecurityGroupsReady", "SecurityGroupNotAllowed", message)] if beyond else []
         return [*refused, *_count_problems(field, sorted(each["GroupId"] for each in found.security_groups))]
-    wanted = "; or ".join(
-        describe_filters(term) for term in build_queries(node_class, "", cluster=cluster).security_groups
-    )
-    remedy = "tag the security groups that nodes shall have, or change the selector"
-    return [
-        NodeClassProblem(
-            "SecurityGroupsReady", "SecurityGroupsNotFound", f"{field}: no security group has {wanted}: {remedy}"
-        )
-    ]
+    terms = build_queries(node_class, "", cluster=cluster).security_groups
+    message = _explain_none_found(field, "security group", terms, "tag the security groups that nodes shall have")
+    return [NodeClassProblem("SecurityGroupsReady", "SecurityGroupsNotFound", message)]
+
+
+def _explain_none_found(field: str, kind: str, terms: Sequence[Filters], tagging: str) -> str:
+    """Return that no resource meets a term, with the remedy; ``tagging`` helps only terms that select by tags."""
+    wanted = "; or ".join(describe_filters(term) for term in terms)
+    by_tags = any(one["Name"].startswith("tag") for term in terms for one in term)
+    remedy = f"{tagging}, or change the selector" if by_tags else "select one that exists in this region"
+    return f"{field}: no {kind} has {wanted}: {remedy}"
 
 
 def find_problems_beyond_settings(found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:
@@ -143,8 +145,11 @@ def _beyond(described: Sequence[Answer], key: str, allowed: AllowedResources) ->
 
 
 def explain_not_allowed(field: str, kind: str, setting: str, beyond: Sequence[str], allowed: AllowedResources) -> str:
-    """Return the problem of resources beyond the setting below ``nodeClasses``, with the remedy."""
-    add = f"nodeClasses.{setting} in clusters/NAME.yaml and deploy"
-    some = allowed.ids or allowed.tags
-    remedy = f"tag it so, select others, or add it to {add}" if some else f"name it, or a tag that it has, in {add}"
+    """Return the problem of resources beyond the setting below ``nodeClasses``, with the remedy: a tag helps only if
+    the setting allows some."""
+    there = f"nodeClasses.{setting} in clusters/NAME.yaml and deploy"
+    if allowed.tags:
+        remedy = f"tag it so, select others, or add it to {there}"
+    else:
+        remedy = f"{'select others, or ' if allowed.ids else ''}name it, or a tag that it has, in {there}"
     return f"{field}: the settings do not allow the {kind} {', '.join(beyond)}; they allow {allowed}: {remedy}"

@@ -140,7 +140,7 @@ def refuse_template(
     else:
         message = (
             f"the settings do not allow the launch template {found.name} ({found.id}); they allow {allowed}: "
-            f"{'tag it so, or ' if allowed.ids or allowed.tags else ''}add it to {SETTING} and deploy"
+            f"{'tag it so, or ' if allowed.tags else ''}add it to {SETTING} and deploy"
         )
     return [_problem(node_class, "LaunchTemplateNotAllowed", message)]
 
