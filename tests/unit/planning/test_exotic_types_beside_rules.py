@@ -3,13 +3,14 @@ bound: where pods that ask for such types wait beside pods that do not, and wher
 zones or hosts."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from joiner.catalogue import Catalogue
-from joiner.planning import Plan, Snapshot
+from joiner.planning import Ceilings, Plan, Snapshot
+from joiner.planning.plan_policies import NO_CEILINGS
 from joiner.planning.planner import Planner
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
 from joiner.pools import ResolvedNodeClass, Subnet
@@ -17,7 +18,8 @@ from tests.unit.planning.checked_plans import checked, cluster
 from tests.unit.planning.drawn_clusters import CLASSES, ZONE, ZONES, Json, affinity, near, node, node_pool, pods, spread
 from tests.unit.planning.test_exotic_types import HOST, gpu_pod, kind, requires
 
-ON_DEMAND = node_pool(requirements=[requires("karpenter.sh/capacity-type", "on-demand")])
+ON_DEMAND_ONLY = [requires("karpenter.sh/capacity-type", "on-demand")]
+ON_DEMAND = node_pool(requirements=ON_DEMAND_ONLY)
 IN_ONE_ZONE = {
     "m5.xlarge": kind("m5.xlarge", 4, 16, 0.2),
     "g5.xlarge": kind("g5.xlarge", 4, 16, 0.5, gpus=1, zones=ZONES[:2]),
@@ -108,17 +110,106 @@ def test_pods_that_running_pods_keep_out_of_the_other_zones_get_what_is_left() -
     assert [(one.instance_type, one.zone) for one in made.nodes] == [("g5.xlarge", ZONES[1])]
 
 
+def in_small_subnets(*free: int) -> dict[str, ResolvedNodeClass]:
+    """Return the class with a subnet in each of the first zones that has so many free addresses."""
+    subnets = tuple(Subnet(f"subnet-{zone}", zone, free_ips=left) for zone, left in zip(ZONES, free, strict=False))
+    return {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
+
+
+def planned_by(lists: Any, catalogue: Json, classes: Mapping[str, ResolvedNodeClass] = CLASSES, **more: Any) -> Plan:
+    return Planner().plan(Snapshot.from_lists(lists), Catalogue.from_json(catalogue), classes=classes, **more)
+
+
 def test_the_bound_allows_the_types_of_the_last_resort_where_subnets_are_full() -> None:
     catalogue = {**IN_ONE_ZONE, "g5.xlarge": kind("g5.xlarge", 4, 16, 0.05, gpus=1, zones=ZONES[:2])}
-    subnets = tuple(Subnet(f"subnet-{zone}", zone, free_ips=free) for zone, free in zip(ZONES, (9, 2), strict=False))
-    classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
     waiting = [*pods(3, cpu="3"), *pods(1, "db", cpu="3")]
     lists = cluster([KEEPS_WEB_AWAY, *waiting], ON_DEMAND, nodes=[node("full", zone=ZONES[0], cpu=1)])
 
-    made = Planner().plan(Snapshot.from_lists(lists), Catalogue.from_json(catalogue), classes=classes)
+    made = planned_by(lists, catalogue, in_small_subnets(9, 2))
 
     assert Counter(types_and_pods(made.nodes)) == {("m5.xlarge", 1): 1, ("g5.xlarge", 1): 2}
     assert made.lower_bound_per_hour <= 3 * 0.05 + 1e-9
+
+
+LITTLE_MEMORY = {
+    "c6.xlarge": kind("c6.xlarge", 4, 64, 0.3),
+    **{
+        f"g5.{size}xlarge": kind(f"g5.{size}xlarge", 4, 16, 1.0 + size / 100, gpus=1, zones=ZONES)
+        for size in range(1, 9)
+    },
+}
+"""A limit of memory may allow only the types with a GPU."""
+
+
+def test_nodes_of_the_last_resort_have_alternatives_of_other_types_and_zones() -> None:
+    spot = node_pool(requirements=[requires("karpenter.sh/capacity-type", "spot")], limits={"memory": "20Gi"})
+    (node,) = checked(cluster(pods(1, cpu="1"), spot), catalogue=LITTLE_MEMORY).nodes
+
+    assert {(one.instance_type, one.zone) for one in node.alternatives} == {
+        (f"g5.{size}xlarge", zone) for size in range(1, 9) for zone in ZONES
+    }
+
+
+def test_nodes_of_the_last_resort_move_to_zones_with_free_addresses() -> None:
+    pool = node_pool(requirements=ON_DEMAND_ONLY, limits={"memory": "60Gi"})
+
+    made = planned_by(cluster(pods(3, cpu="3"), pool), LITTLE_MEMORY, in_small_subnets(1, 9, 9))
+
+    assert made.pending == ()
+    assert {one.instance_type for one in made.nodes} == {"g5.1xlarge"}
+    assert Counter(one.zone for one in made.nodes)[ZONES[0]] <= 1
+
+
+def test_pods_of_nodes_without_an_address_get_types_with_devices_in_other_zones() -> None:
+    catalogue = {
+        "m5.large": kind("m5.large", 2, 8, 0.1, zones=ZONES[:1]),
+        "g5.xlarge": kind("g5.xlarge", 4, 16, 1.0, gpus=1, zones=ZONES[:2]),
+    }
+
+    made = planned_by(cluster(pods(4, cpu="1500m"), ON_DEMAND), catalogue, in_small_subnets(2, 9))
+
+    assert made.pending == ()
+    assert Counter(types_and_pods(made.nodes)) == {("m5.large", 1): 2, ("g5.xlarge", 2): 1}
+    assert made.lower_bound_per_hour <= made.price_per_hour
+
+
+@pytest.mark.parametrize(
+    ("limits", "ceilings"),
+    [({"limits": {"nodes": "1"}}, NO_CEILINGS), ({}, Ceilings(nodes=1))],
+    ids=["pool", "settings"],
+)
+def test_pods_that_need_few_large_nodes_get_bare_metal_if_nothing_else_is_large(limits: Any, ceilings: Any) -> None:
+    catalogue = {"m5.large": kind("m5.large", 2, 8, 0.1), "m5.metal": kind("m5.metal", 16, 64, 1.0)}
+    pool = node_pool(requirements=ON_DEMAND_ONLY, **limits)
+
+    made = planned_by(cluster(pods(8, cpu="1500m"), pool), catalogue, ceilings=ceilings)
+
+    assert types_and_pods(made.nodes) == [("m5.metal", 8)]
+
+
+def test_common_nodes_beside_those_of_the_last_resort_have_common_alternatives_only() -> None:
+    catalogue = {
+        "m5.large": kind("m5.large", 2, 8, 0.1),
+        "m6.large": kind("m6.large", 2, 8, 0.105),
+        "g5.large": kind("g5.large", 2, 8, 0.105, gpus=1),
+        "m5.metal": kind("m5.metal", 16, 64, 1.0),
+    }
+    pool = node_pool(requirements=ON_DEMAND_ONLY, limits={"nodes": "2"})
+
+    made = planned_by(cluster(pods(11, cpu="1500m"), pool), catalogue)
+
+    alternatives = {one.instance_type: {each.instance_type for each in one.alternatives} for one in made.nodes}
+    assert alternatives == {"m5.metal": {"m5.metal"}, "m5.large": {"m5.large", "m6.large"}}
+
+
+def test_a_blast_radius_does_not_open_types_with_devices() -> None:
+    pool = node_pool(requirements=ON_DEMAND_ONLY)
+    pool["metadata"]["annotations"] = {"joiner.dev/blast-radius": "8"}
+    catalogue = {"c6.4xlarge": kind("c6.4xlarge", 16, 32, 0.7), "g5.xlarge": kind("g5.xlarge", 4, 16, 0.5, gpus=1)}
+
+    made = checked(cluster(pods(1, cpu="1"), pool), catalogue=catalogue)
+
+    assert types_and_pods(made.nodes) == [("c6.4xlarge", 1)]
 
 
 @pytest.mark.parametrize(("number", "placed"), [(5, 5), (10, 5)])

@@ -182,7 +182,7 @@ def _finish(
         found = replace(found, greedy=None)
     if replanned or opened or addresses.closed:
         # A node that only the last resort may open is in the plan, so the bound has to allow such nodes, too.
-        with all_accepted(state) if opened else nullcontext():
+        with all_accepted(state) if opened or addresses.exotic else nullcontext():
             found = replace(found, proven=_prove_without(state, meter))
     return _Finished(found, simplified, addresses)
 

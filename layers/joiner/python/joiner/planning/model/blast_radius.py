@@ -8,14 +8,14 @@ rules of a group do not depend on the pool; the largest of them counts. In other
 respects the share.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from joiner import names
 from joiner.cluster import PodAffinityTerm
 from joiner.cluster.resources import CPU
-from joiner.planning.model.node_offers import NodeOffer, OfferSet, PoolOffers
+from joiner.planning.model.node_offers import NodeOffer, OfferSet, Openings, PoolOffers
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.tuning import TINY
 from joiner.pools import NodePool
@@ -56,17 +56,15 @@ def as_running(pool: NodePool) -> NodePool:
     return replace(pool, planning=replace(pool.planning, blast_radius=BlastRadius(), every_type=True))
 
 
-def within_vcpus(
-    pool: NodePool, offer_set: OfferSet, groups: Sequence[PodGroup], accepted: Mapping[int, int]
-) -> dict[int, int]:
-    """Return the offers that each group may use, by its index as bits, without types above the pool's radius.
+def within_vcpus(pool: NodePool, offer_set: OfferSet, groups: Sequence[PodGroup], openings: Openings) -> Openings:
+    """Return the offers that each group may use without types above the pool's radius.
 
-    `accepted` are those whose labels it accepts. In a zone where no smaller type with unlimited supply can hold the
-    group, it keeps all of them. So does a group that must be with other pods on a host, or that others must be with.
+    In a zone where no smaller type with unlimited supply that the group may open can hold it, it keeps all of them. So
+    does a group that must be with other pods on a host, or that others must be with.
     """
     most = pool.planning.blast_radius.vcpus
     if most is None:
-        return dict(accepted)
+        return openings
     small: dict[str | None, list[NodeOffer]] = {}
     for one in offer_set.launchable:
         if one.capacity.get(CPU, 0) <= most * 1000:
@@ -76,17 +74,17 @@ def within_vcpus(
         for zone, bits in offer_set.positions(names.ZONE)[0].items()
     }
     neighbours = find_host_neighbours(groups)
-    found = dict(accepted)
+    found = dict(openings.accepted)
     for group in groups:
         if group in neighbours:
             continue
-        mine = accepted[group.index]
+        mine = openings.opened[group.index]
         for zone, bits in large.items():
             if any(
                 mine >> one.index & 1 and one.supply is None and fits(group, one.free) for one in small.get(zone, ())
             ):
                 found[group.index] &= ~bits
-    return found
+    return openings.only(found)
 
 
 def find_host_neighbours(groups: Sequence[PodGroup]) -> dict[PodGroup, list[PodGroup]]:

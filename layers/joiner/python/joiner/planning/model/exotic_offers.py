@@ -18,8 +18,9 @@ from joiner.catalogue.exotic_types import ACCELERATORS, COMMON, METAL, exotic_ki
 from joiner.cluster import Requirements
 from joiner.cluster.resources import CPU, MEMORY
 from joiner.planning.model.blast_radius import find_host_neighbours
-from joiner.planning.model.node_offers import NodeOffer, OfferSet, Openings, as_bits
+from joiner.planning.model.node_offers import NodeOffer, OfferSet, Openings
 from joiner.planning.model.pod_groups import PodGroup, sum_needs
+from joiner.planning.model.position_bits import as_bits
 from joiner.pools import NodePool
 
 Needs = Sequence[tuple[int, int]]

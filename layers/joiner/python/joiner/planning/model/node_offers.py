@@ -6,14 +6,15 @@ again.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Final, TypeVar
 
 from joiner import names
 from joiner.catalogue import InstanceType, Offering, family_labels
 from joiner.catalogue.class_compatibility import Exclusion
 from joiner.cluster import Resources
+from joiner.planning.model.position_bits import as_bits
 from joiner.planning.plan import Offer
 from joiner.pools import NodeClass, NodePool, ResolvedNodeClass
 from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
@@ -162,11 +163,15 @@ class Openings:
 
     def within(self, kept: int) -> "Openings":
         """Return the openings without other offers than ``kept``."""
-        joined, opened, accepted = (
-            {group: offers & kept for group, offers in each.items()}
-            for each in (self.joined, self.opened, self.accepted)
+        found = self.only({group: offers & kept for group, offers in self.accepted.items()})
+        return replace(found, of_pool=self.of_pool & kept)
+
+    def only(self, accepted: Mapping[int, int]) -> "Openings":
+        """Return the openings with these offers, of those that each group accepts."""
+        joined, opened = (
+            {group: offers & accepted[group] for group, offers in each.items()} for each in (self.joined, self.opened)
         )
-        return Openings(joined, opened, accepted, self.of_pool & kept)
+        return replace(self, joined=joined, opened=opened, accepted=accepted)
 
 
 NO_OPENINGS: Final = Openings({}, {}, {}, 0)
@@ -193,6 +198,11 @@ class PoolVariant:
             joined &= openings.joined[index]
             opened |= openings.opened[index]
         return joined & opened if joined != -1 else openings.of_pool
+
+    def accepting_all(self) -> "PoolVariant":
+        """Return the variant for pods that have no other place: they may open nodes of all offers that they accept."""
+        accepted = self.openings.accepted
+        return replace(self, openings=replace(self.openings, joined=accepted, opened=accepted))
 
     def may_open(self, groups: Iterable[int], one: NodeOffer) -> bool:
         """Return whether one of these groups, by index, may open a node of the offer."""
@@ -281,6 +291,11 @@ class OfferChoice:
         """Return one label of its nodes; this includes the labels that the pool leaves open."""
         return self.variant.labels.get(key) or self.one.label(key)
 
+    @property
+    def variants(self) -> tuple[PoolVariant, ...]:
+        """The variants of the pool that its nodes may have: all, or the one for pods that have no other place."""
+        return self.pool_offers.variants if self.variant in self.pool_offers.variants else (self.variant,)
+
     def with_offer(self, one: NodeOffer) -> "OfferChoice":
         """Return the choice of another offer of the same pool, for the groups that may use both."""
         groups, left = 0, self.groups
@@ -352,44 +367,3 @@ def meets_min_values(offers: Iterable[NodeOffer], minimums: Mapping[str, int]) -
         if all(len(values) >= minimums[key] for key, values in seen.items()):
             return True
     return not minimums
-
-
-def as_bits(positions: Sequence[int]) -> int:
-    """Return a number with a bit for each of these positions, which are ascending.
-
-    >>> bin(as_bits([0, 3]))
-    '0b1001'
-    """
-    if not positions:
-        return 0
-    marks = bytearray(positions[-1] // 8 + 1)
-    for position in positions:
-        marks[position >> 3] |= 1 << (position & 7)
-    return int.from_bytes(marks, "little")
-
-
-def bit_positions(bits: int) -> list[int]:
-    """Return the positions of the set bits, ascending.
-
-    >>> bit_positions(0b10110)
-    [1, 2, 4]
-    """
-    text = bin(bits)[:1:-1]
-    found, start = [], text.find("1")
-    while start >= 0:
-        found.append(start)
-        start = text.find("1", start + 1)
-    return found
-
-
-def bit_positions_descending(bits: int) -> Iterator[int]:
-    """Yield the positions of the set bits, descending. Offers are sorted by name, so this order is not related to
-    size.
-
-    >>> list(bit_positions_descending(0b10110))
-    [4, 2, 1]
-    """
-    while bits:
-        position = bits.bit_length() - 1
-        yield position
-        bits ^= 1 << position

@@ -33,8 +33,8 @@ def compile_variants(pool: NodePool, offer_set: OfferSet, groups: PodGroups) -> 
         if number >= MOST_VARIANTS:
             break
         labels = {key: value for key, value in combination if value is not None}
-        accepted = within_vcpus(pool, offer_set, groups.pending, _bits(labels, offer_set, groups))
-        found.append(PoolVariant(pool, labels, find_openings(pool, offer_set, groups.pending, accepted)))
+        openings = find_openings(pool, offer_set, groups.pending, _bits(labels, offer_set, groups))
+        found.append(PoolVariant(pool, labels, within_vcpus(pool, offer_set, groups.pending, openings)))
     return tuple(found)
 
 

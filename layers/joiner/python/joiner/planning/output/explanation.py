@@ -19,13 +19,13 @@ from joiner.planning.model.node_offers import (
     NodeOffer,
     OfferChoice,
     PoolOffers,
-    bit_positions,
     node_labels,
     pool_labels,
 )
 from joiner.planning.model.offer_compilation import DaemonOverhead
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import MOST_VARIANTS
+from joiner.planning.model.position_bits import bit_positions
 from joiner.planning.output.excluded_pools import find_excluded_label, find_invalid_pools, list_required_pools
 from joiner.planning.plan import INCOMPATIBLE, OVER_LIMIT, TEMPORARY, UNTOLERATED, Reason
 from joiner.planning.state.blocked_spreads import describe_unreachable_domains

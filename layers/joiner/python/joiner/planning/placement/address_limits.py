@@ -17,6 +17,7 @@ from typing import Final
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.node_exchange import NodeExchange, offers_for
+from joiner.planning.placement.unrequested_nodes import place_on_every_offer
 from joiner.planning.plan import Reason
 from joiner.planning.state.address_use import AddressUse
 from joiner.planning.state.constraint_check import find_misplaced
@@ -38,10 +39,11 @@ MOST_ROUNDS: Final = 10
 @dataclass(frozen=True, slots=True)
 class AddressLimits:
     """How many nodes were moved to other zones, how many were closed, and why pods of closed nodes are left, by
-    group."""
+    group. ``exotic`` says whether pods of closed nodes got nodes of types for which no pod asks."""
 
     moved: int = 0
     closed: int = 0
+    exotic: bool = False
     reasons: Mapping[PodGroup, tuple[Reason, ...]] = field(default_factory=dict)
 
 
@@ -54,11 +56,11 @@ def keep_addresses(state: PlanState, classes: Mapping[str, ResolvedNodeClass]) -
     limits.relieve(lambda node: 1 + sum(node.planned.values()), most_extra=0.0)
     limits.relieve(lambda _: 1, most_extra=float("inf"))
     reasons = limits.close_excess()
-    if limits.closed:
-        limits.place_elsewhere(reasons)
-    else:
+    exotic = limits.closed > 0 and limits.place_elsewhere(reasons)
+    if not limits.closed:
         state.limits.addresses = limits.count()
-    return AddressLimits(limits.moved, limits.closed, {one: why for one, why in reasons.items() if state.left[one]})
+    left = {one: why for one, why in reasons.items() if state.left[one]}
+    return AddressLimits(limits.moved, limits.closed, exotic, left)
 
 
 @dataclass(slots=True)
@@ -109,18 +111,20 @@ class SubnetUse:
                 use = self.count()
         return reasons
 
-    def place_elsewhere(self, reasons: Reasons) -> None:
-        """Place the pods that are left where addresses are left. Pods that may not stay in the end are taken off; they
-        have the first of these reasons."""
+    def place_elsewhere(self, reasons: Reasons) -> bool:
+        """Place the pods that are left where addresses are left; return whether types are used for which no pod asks.
+        Pods that may not stay in the end are taken off; they have the first of these reasons."""
         # This module needs numpy, which only the planning functions contain.
         from joiner.planning.placement.larger_nodes import use_larger_nodes
 
         self.state.limits.addresses = self.count()
         fill_other_zones(self.state)
         use_larger_nodes(self.state)
+        exotic = place_on_every_offer(self.state, fill_other_zones)
         first = next(iter(reasons.values()))
         for group in self._take_misplaced():
             reasons.setdefault(group, first)
+        return exotic
 
     def _take_misplaced(self) -> list[PodGroup]:
         """Take off the pods that may not stay where they are, until all others may, and close the nodes that this

@@ -109,7 +109,7 @@ class PreferenceMover:
         """Return other offers of the same pool and price that hold these pods, highest preference score first."""
         need = sum_needs(planned.items(), len(own.one.free))
         found: dict[tuple[object, ...], OfferChoice] = {}
-        for variant in own.pool_offers.variants:
+        for variant in own.variants:
             bits = variant.common_to(group.index for group in planned)
             for one in self._of_price(own.pool_offers, own.one.offering.price_per_hour):
                 same = one is own.one and variant is own.variant

@@ -8,11 +8,14 @@ pods, or leaves pods without a place, all pods are planned on offers that they m
 first plan stays.
 
 Pods that have no place then may open every offer that their rules accept: a rule about zones, a limit, or the pods of
-running nodes can close all common types to them.
+running nodes can close all common types to them. The other nodes stay. If pods are left even so, all pods are planned
+on all offers: a limit may allow few nodes, which have to be large.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from joiner.planning.placement.node_exchange import NodeExchange
 from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, restore_layout, score_plan
 from joiner.planning.state.excluded_types import all_accepted, is_any_closed, only_opened
 from joiner.planning.state.node_state import NodeState
@@ -44,19 +47,44 @@ def replan_unrequested(state: PlanState, search: Search) -> bool:
 
 
 def place_on_every_offer(state: PlanState, search: Search) -> bool:
-    """Plan the pods that are left on all offers that their rules accept; return whether that places any of them."""
-    if not state.pods_left or not is_any_closed(state):
+    """Plan the pods that are left on all offers that their rules accept; return whether that places more of them."""
+    before = best = score_plan(state)
+    if not best.missing or not is_any_closed(state):
         return False
-    before = score_plan(state)
     kept = state.keep_new_nodes()
     with all_accepted(state):
         search(state)
     state.release_kept_nodes(kept)
-    if score_plan(state).score < before.score:
-        return True
+    best = _keep_more(state, best)
+    if best.missing and is_any_closed(state):
+        clear_plan(state)
+        with all_accepted(state):
+            search(state)
+        best = _keep_more(state, best)
+    _restrict_requested(state)
+    return best is not before
+
+
+def _keep_more(state: PlanState, before: ScoredPlan) -> ScoredPlan:
+    """Leave the plan that places more pods, or more important ones, in the state; return it."""
+    made = score_plan(state)
+    if made.score[:-2] < before.score[:-2]:
+        return made
     clear_plan(state)
     restore_layout(state, before.layout)
-    return False
+    return before
+
+
+def _restrict_requested(state: PlanState) -> None:
+    """Let new nodes that their pods may open without the last resort have no other alternatives either."""
+    exchange = NodeExchange(state)
+    for node in list(state.new):
+        choice = node.choice
+        if choice is None or choice.variant in choice.pool_offers.variants:
+            continue
+        usual = next(one for one in choice.pool_offers.variants if one.labels == choice.variant.labels)
+        if usual.common_to(group.index for group in node.planned) >> choice.one.index & 1:
+            exchange.replace([node], replace(choice, variant=usual).with_offer(choice.one))
 
 
 def _is_worse(state: PlanState, before: ScoredPlan) -> bool:

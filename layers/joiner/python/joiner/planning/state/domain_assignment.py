@@ -8,8 +8,9 @@ against the true skew.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from joiner.planning.model.node_offers import PoolOffers, bit_positions_descending
+from joiner.planning.model.node_offers import PoolOffers
 from joiner.planning.model.pod_groups import PodGroup, fits
+from joiner.planning.model.position_bits import bit_positions_descending
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import DomainCounts, SpreadRule
 

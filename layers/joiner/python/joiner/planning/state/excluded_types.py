@@ -38,11 +38,19 @@ def only_opened(state: PlanState) -> Iterator[None]:
 
 @contextmanager
 def all_accepted(state: PlanState) -> Iterator[None]:
-    """Let pods open nodes of all offers that their rules accept, and restore the offers at the end."""
-    accepted = ((each, each.openings.accepted) for each in _all_variants(state))
-    changed = ((each, replace(each.openings, joined=masks, opened=masks)) for each, masks in accepted)
-    with _changed_openings(changed):
+    """Let pods open nodes of all offers that their rules accept, and restore the offers at the end.
+
+    The nodes that the search opens meanwhile keep the variants that allow it, so that they have alternatives, and may
+    be moved, among all these offers, too.
+    """
+    before = [(each, each.variants) for each in state.offered_pools]
+    for pool_offers, variants in before:
+        object.__setattr__(pool_offers, "variants", tuple(each.accepting_all() for each in variants))
+    try:
         yield
+    finally:
+        for pool_offers, variants in before:
+            object.__setattr__(pool_offers, "variants", variants)
 
 
 def is_any_closed(state: PlanState) -> bool:

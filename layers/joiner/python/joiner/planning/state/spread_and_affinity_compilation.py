@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from joiner import names
 from joiner.cluster import LabelSelector, PodAffinityTerm, TopologySpreadConstraint
 from joiner.planning.model.blast_radius import most_on_a_node, share_of
-from joiner.planning.model.node_offers import PoolOffers, PoolVariant, bit_positions_descending
+from joiner.planning.model.node_offers import PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup, fits, label_keys_of_rules, pod_terms
+from joiner.planning.model.position_bits import bit_positions_descending
 from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadRule, TopologyNode
 
 Namespaces = Mapping[str, Mapping[str, str]]
