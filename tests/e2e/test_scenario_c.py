@@ -19,7 +19,7 @@ PROVISIONER = "/apis/karpenter.sh/v1alpha5/provisioners/default"
 TYPE = "node.kubernetes.io/instance-type"
 ZONE = "topology.kubernetes.io/zone"
 LAUNCHED_FOR = re.compile(
-    r"(?:\d+ Pods, for example (?P<example>\S+): )?Machine (?P<machine>\S+) is made for it: "
+    r"(?:\d+ Pods(?: with different texts)?, for example (?P<example>\S+): )?Machine (?P<machine>\S+) is made for it: "
     r"(?P<type>\S+) in (?P<zone>\S+), on-demand, \$\d+\.\d{4}/h \((?P<execution>\S+)\)"
 )
 

@@ -24,7 +24,7 @@ def test_a_check_that_leaves_nodes_to_the_next_one_writes_few_events(cluster: Si
 
     events = cluster.kube.all(kinds.EVENTS)
     assert (answer["done"], len(events)) == (False, EVENTS_WHILE_NODES_WAIT)
-    assert any("100 Pods, for example " in each["note"] for each in events)
+    assert any("100 Pods with different texts, for example " in each["note"] for each in events)
 
 
 def test_a_pod_that_cannot_be_read_closes_no_node(cluster: SimulatedCluster) -> None:

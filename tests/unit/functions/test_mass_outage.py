@@ -57,7 +57,7 @@ def test_a_round_with_thousands_of_pending_pods_ends_within_its_timeouts(cluster
     cluster.check("up-1")
     events = cluster.kube.all(kinds.EVENTS)
     assert 0 < len(events) <= EVENTS_AT_ONCE
-    assert f"{pods:,} Pods, for example web-" in " ".join(
+    assert f"{pods:,} Pods with different texts, for example web-" in " ".join(
         each["note"] for each in events if each["regarding"]["kind"] == "ReplicaSet"
     )
 

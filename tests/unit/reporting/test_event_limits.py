@@ -1,6 +1,8 @@
 """The number of events has a limit, however many objects have one, and every object is counted."""
 
 import re
+from collections import Counter
+from itertools import groupby
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -67,8 +69,37 @@ def test_nodes_are_counted_on_the_first_of_them() -> None:
             Subject("v1", "Node", "node-0", "node-0"),
             "Registered",
             "Register",
-            "900 Nodes, for example node-0: Joined to claim 0",
+            "900 Nodes with different texts, for example node-0: Joined to claim 0",
         )
+    ]
+
+
+def about_pool(pool: str, note: str) -> Event:
+    return Event(Subject("karpenter.sh/v1", "NodePool", pool, pool), "ValidationFailed", "Validate", note, "Warning")
+
+
+def test_the_mistake_of_one_pool_is_not_reported_as_that_of_another() -> None:
+    missing = about_pool("missing-class", "spec.template.spec.nodeClassRef: there is no such EC2NodeClass")
+    typos = about_pool("typos", "spec.limits.cpu is 1O: this is no quantity")
+
+    limited = limit_events([*(news(number) for number in range(60)), missing, typos], 40)
+
+    assert len(limited) == 40
+    assert [event for event in limited if event.subject.kind == "NodePool"] == [missing, typos]
+
+
+def test_objects_are_counted_by_their_texts_and_single_texts_say_that_they_differ() -> None:
+    shared, other = (
+        "spec.template.spec.nodeClassRef: there is no such EC2NodeClass",
+        "spec.replicas is 5: 2 are missing",
+    )
+    pools = [about_pool(f"same-{n}", shared) for n in range(3)] + [about_pool(f"pair-{n}", other) for n in range(2)]
+    single = [about_pool(f"own-{n}", f"spec.weight is {n + 101}: at most 100") for n in range(4)]
+
+    assert [event.note for event in limit_events([*single, *pools], 3)] == [
+        "4 NodePools with different texts, for example own-0: spec.weight is 101: at most 100",
+        f"3 NodePools, for example same-0: {shared}",
+        f"2 NodePools, for example pair-0: {other}",
     ]
 
 
@@ -82,21 +113,22 @@ def test_no_object_is_left_out(pods: list[tuple[int, str]], most: int) -> None:
     limited = limit_events(events, most)
 
     assert len(limited) <= most
-    if len(events) > most:
-        counted = 0
-        merged: set[str] = set()
-        for event in limited:
-            count = re.match(r"([\d,]+) Pods, for example ", event.note)
-            if count:
-                counted += int(count.group(1))
-                merged |= {event.reason} if event.subject.kind == "Pod" else set()
-            # After the count of its reason, an event is an example of the pods in that count
-            elif event.reason not in merged and _alone(event, events):
-                counted += 1
-        assert counted == len(events)
+    counts: dict[tuple[Subject | None, str], int] = {
+        (event.subject, event.reason): int(count.group(1).replace(",", ""))
+        for event in limited
+        if (count := re.match(r"([\d,]+) Pods(?: with different texts)?, for example ", event.note))
+    }
+    uncounted: Counter[str] = Counter()
+    for owner, of_owner in groupby(sorted(events, key=_owner_and_reason), key=_owner_and_reason):
+        group = list(of_owner)
+        if (group[0].owner, group[0].reason) in counts:
+            assert counts[group[0].owner, group[0].reason] == len(group), owner
+        else:
+            uncounted[group[0].reason] += sum(event not in limited for event in group)
+    together = {reason: number for (subject, reason), number in counts.items() if subject and subject.kind == "Pod"}
+    assert all(left <= together.get(reason, 0) for reason, left in uncounted.items())
+    assert sum(counts.values()) <= len(events)
 
 
-def _alone(event: Event, events: list[Event]) -> bool:
-    """Return whether no other event has the owner and the reason that this one had."""
-    owner = next(each.owner for each in events if each.subject == event.subject)
-    return sum((each.owner, each.reason) == (owner, event.reason) for each in events) == 1
+def _owner_and_reason(event: Event) -> tuple[str, str]:
+    return (event.owner.name if event.owner else "", event.reason)

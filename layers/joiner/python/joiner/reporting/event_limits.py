@@ -3,8 +3,11 @@
 In a mass outage, thousands of pods get the same event. Each event is a write to the API server, and API priority and
 fairness gives each client a share of the writes. Beyond the limit, the events of one owner and one reason become a
 single event on that owner, with their number and an example. If there are still too many, the largest groups keep their
-event and the other groups are counted together. The rest of the limit is used for single objects, one of each group, so
-that `kubectl describe pod` still shows examples.
+event and the other groups are counted together. The rest of the limit is used for single objects, one of each group in
+turn, so that `kubectl describe pod` still shows examples. A group for which this suffices has no summary.
+
+The text of one object may be wrong for another: each of two invalid pools has its own mistake. So objects without an
+owner are summarized by their texts, and a summary of several texts says that they differ.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +24,8 @@ EVENTS_AT_ONCE: Final = 200
 def limit_events(events: Iterable[Event], most: int = EVENTS_AT_ONCE) -> list[Event]:
     """Return these events, or at most `most` events that count all of them.
 
-    Events about objects without an owner (nodes, claims, pools) are grouped by kind, and reported on the first object
-    of their group.
+    Events about objects without an owner (nodes, claims, pools) are grouped by kind and text, and reported on the first
+    object of their group.
     """
     events = list(events)
     if len(events) <= most:
@@ -30,19 +33,47 @@ def limit_events(events: Iterable[Event], most: int = EVENTS_AT_ONCE) -> list[Ev
     groups: dict[tuple[str, ...], list[Event]] = {}
     for event in events:
         groups.setdefault(_group(event), []).append(event)
-    largest = sorted(groups.values(), key=len, reverse=True)
+    by_text = [part for group in groups.values() for part in _split_by_text(group)]
+    largest = sorted(by_text if len(by_text) <= most else groups.values(), key=len, reverse=True)
     if len(largest) > most:
         largest = _merged(largest, most)
-    summaries = [_summary(group) for group in largest]
-    # A group of one keeps its event; the first event of a larger group is the example in its summary
-    examples = (each[1:] for each in largest if len(each) > 1)
-    singles = (event for row in zip_longest(*examples) for event in row if event is not None)
-    return summaries + [event for event, _ in zip(singles, range(most - len(summaries)), strict=False)]
+    written = _share(largest, most)
+    firsts = [
+        group[0] if len(group) <= share else _summary(group) for group, share in zip(largest, written, strict=True)
+    ]
+    # The first event of a larger group is the example in its summary
+    examples = (group[1:share] for group, share in zip(largest, written, strict=True))
+    return firsts + [event for row in zip_longest(*examples) for event in row if event is not None]
+
+
+def _share(groups: Sequence[Sequence[Event]], most: int) -> list[int]:
+    """Return how many events each group may write: one, and of the rest one each in turn, up to the size of the group.
+
+    >>> _share([range(9), range(2), range(1)], 8)
+    [5, 2, 1]
+    """
+    shares, left = [1] * len(groups), most - len(groups)
+    while left > 0 and (growing := [at for at, group in enumerate(groups) if shares[at] < len(group)]):
+        for at in growing[:left]:
+            shares[at] += 1
+        left -= len(growing[:left])
+    return shares
 
 
 def _group(event: Event) -> tuple[str, ...]:
     about = event.owner or replace(event.subject, name="", uid="")
     return (about.kind, about.namespace, about.name, about.uid, event.reason, event.kind)
+
+
+def _split_by_text(group: list[Event]) -> list[list[Event]]:
+    """Return events of objects without an owner by their text; those that share theirs with no other stay together."""
+    if group[0].owner is not None:
+        return [group]
+    by_text: dict[str, list[Event]] = {}
+    for event in group:
+        by_text.setdefault(event.note, []).append(event)
+    single = [event for same in by_text.values() if len(same) == 1 for event in same]
+    return [*(same for same in by_text.values() if len(same) > 1), *([single] if single else [])]
 
 
 def _merged(groups: Sequence[list[Event]], most: int) -> list[list[Event]]:
@@ -63,7 +94,8 @@ def _summary(group: Sequence[Event]) -> Event:
     if len(group) == 1:
         return first
     objects = len({(event.subject.namespace, event.subject.name) for event in group})
-    note = f"{objects:,} {_plural(first.subject.kind)}, for example {first.subject.name}: {first.note}"
+    differing = " with different texts" if any(event.note != first.note for event in group) else ""
+    note = f"{objects:,} {_plural(first.subject.kind)}{differing}, for example {first.subject.name}: {first.note}"
     # The count changes from round to round; a new count alone makes no new event
     news = f"{_plural(first.subject.kind)}: {first.news}" if first.news else ""
     return replace(first, subject=first.owner or first.subject, note=note, news=news, owner=None)
