@@ -1,16 +1,17 @@
 """NodeOverlays of equal weight that set the price of the same offerings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.overlay_conflicts import find_overlay_conflicts, find_unmet_overlays
+from joiner.catalogue.overlay_places import NodePlace
 from joiner.cluster import Requirements
 from joiner.pools import NodeOverlay, Overlays
 from tests.unit.planning.drawn_clusters import CATALOGUE
 
 TYPE = "node.kubernetes.io/instance-type"
 ZONE = "topology.kubernetes.io/zone"
-PLACES = [({"team": team}, {ZONE: zone}) for team in ("web", "batch") for zone in ("a", "b")]
+PLACES = [NodePlace({"team": team}, {ZONE: zone}) for team in ("web", "batch") for zone in ("a", "b")]
 
 
 def overlay(name: str, **labels: str) -> NodeOverlay:
@@ -55,7 +56,7 @@ def test_reservations_and_zone_ids_of_an_overlay_are_not_doubted_because_only_th
 
 
 SPOT = "karpenter.sh/capacity-type"
-SOLD = [({"team": "web"}, {ZONE: "a", SPOT: "on-demand"})]
+SOLD = [NodePlace({"team": "web"}, {ZONE: "a", SPOT: "on-demand"})]
 
 
 def without_spot_prices() -> Catalogue:
@@ -102,9 +103,9 @@ def test_overlays_that_contradict_each_other_on_spot_nodes_do_so_without_spot_pr
 def test_overlays_that_exclude_each_other_are_not_compared_on_every_offering() -> None:
     """Twenty overlays for a family each made 9 million comparisons a plan."""
 
-    def unread() -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
+    def unread() -> Iterator[NodePlace]:
         raise AssertionError("the offerings are read")
-        yield {}, {}
+        yield NodePlace({}, {})
 
     overlays = Overlays.of(overlay(f"family-{number}", kind=f"m{number}.large") for number in range(20))
 

@@ -4,13 +4,14 @@ from typing import Any
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.overlay_effects import find_idle_overlays
+from joiner.catalogue.overlay_places import NodePlace
 from joiner.cluster import Requirements, Resources
 from joiner.pools import NodeOverlay, Overlays
 from tests.unit.cli.small_catalogue import small
 
 KIND = {"node.kubernetes.io/instance-type": "m5.large"}
 PLACES = [
-    ({"team": team}, {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": "on-demand"})
+    NodePlace({"team": team}, {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": "on-demand"})
     for team in ("web", "data")
     for zone in ("us-east-1a", "us-east-1b")
 ]
@@ -74,6 +75,12 @@ def test_an_overlay_for_a_type_that_is_not_sold_in_its_zone_changes_nothing() ->
     assert idle(there, catalogue=only_a) == {
         "there": "no offering of any pool meets it, so the overlay changes nothing"
     }
+
+
+def test_without_a_pool_only_an_overlay_that_sets_nothing_is_reported() -> None:
+    overlays = Overlays.of([overlay("there", price=0.01), overlay("empty")])
+
+    assert [one.object for one in find_idle_overlays(overlays, small(), [])] == ["NodeOverlay/empty"]
 
 
 def test_an_overlay_that_may_change_spot_prices_is_not_idle_without_spot_prices() -> None:

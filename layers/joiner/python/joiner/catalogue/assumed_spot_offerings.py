@@ -3,14 +3,11 @@
 A cluster has spot prices. Problems that are reported here must not depend on the prices of such offerings.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from joiner import names
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Offering
-
-Labels = Mapping[str, str]
-Place = tuple[Labels, Labels]
 
 
 def lacks_spot_prices(catalogue: Catalogue) -> bool:
@@ -28,14 +25,3 @@ def assume_spot_offerings(catalogue: Catalogue) -> Catalogue:
 
 def _spot_twins(known: InstanceType) -> Iterator[Offering]:
     return (replace(one, capacity_type=names.SPOT) for one in known.offerings if one.capacity_type == names.ON_DEMAND)
-
-
-def assume_spot_places(places: Iterable[Place]) -> Iterator[Place]:
-    """Yield the labels of a spot node for each pool and place where there are on-demand nodes.
-
-    >>> list(assume_spot_places([({"team": "web"}, {names.CAPACITY_TYPE: names.ON_DEMAND})]))
-    [({'team': 'web'}, {'karpenter.sh/capacity-type': 'spot'})]
-    """
-    for of_pool, of_place in places:
-        if of_place.get(names.CAPACITY_TYPE) == names.ON_DEMAND:
-            yield of_pool, {**of_place, names.CAPACITY_TYPE: names.SPOT}

@@ -5,19 +5,18 @@ Of two that contradict each other, the last by name counts. The other one is not
 or its requirements differ. Source: Karpenter, "NodeOverlays".
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 from typing import Final
 
 from joiner import names
-from joiner.catalogue.assumed_spot_offerings import assume_spot_places, lacks_spot_prices
+from joiner.catalogue.assumed_spot_offerings import lacks_spot_prices
 from joiner.catalogue.instance_types import Catalogue
+from joiner.catalogue.overlay_places import Labels, NodePlace, assume_spot_places, find_nodes, list_distinct_places
 from joiner.catalogue.unknown_values import suggest_values
 from joiner.cluster import Requirements, ValueSet
 from joiner.pools import InvalidManifest, NodeOverlay, Overlays
 from joiner.pools.codecs.manifest_fields import format_value
-
-Labels = Mapping[str, str]
 
 OF_THE_ACCOUNT: Final = frozenset(
     {names.RESERVATION, names.RESERVATION_TYPE, names.RESERVATION_INTERRUPTIBLE, names.ZONE_ID}
@@ -30,12 +29,12 @@ NO_SPOT_PRICES: Final = (
 
 
 def find_overlay_conflicts(
-    overlays: Overlays, catalogue: Catalogue, places: Iterable[tuple[Labels, Labels]]
+    overlays: Overlays, catalogue: Catalogue, places: Iterable[NodePlace]
 ) -> tuple[InvalidManifest, ...]:
     """Return an error for each overlay that is not used.
 
-    ``places`` are the labels that nodes can have beside those of their instance type: those of the pool, and those of
-    zone and capacity type.
+    ``places`` are those of all pools. What a pool requires of them does not matter here, as in Karpenter: its running
+    nodes may be others.
     """
     pairs = [(one, other) for one, other in combinations(overlays.ordered, 2) if _contradict(one, other)]
     if not pairs:
@@ -43,7 +42,7 @@ def find_overlay_conflicts(
     keys = {key for pair in pairs for one in pair for key in one.requirements}
     listed = list(places)
     assumed = assume_spot_places(listed) if lacks_spot_prices(catalogue) else ()
-    known = list(_distinct((("", {**of_pool, **of_place}) for of_pool, of_place in (*listed, *assumed)), keys).values())
+    known = list(_distinct((("", one.labels) for one in (*listed, *assumed)), keys).values())
     kinds = list(_distinct(((name, catalogue.types[name].labels) for name in sorted(catalogue.types)), keys).values())
     lost = dict[str, InvalidManifest]()
     for winner, loser in pairs:  # the order is that of precedence
@@ -60,37 +59,37 @@ def find_overlay_conflicts(
 
 
 def find_unmet_overlays(
-    overlays: Overlays, catalogue: Catalogue, places: Iterable[tuple[Labels, Labels]]
+    overlays: Overlays, catalogue: Catalogue, places: Iterable[NodePlace]
 ) -> tuple[InvalidManifest, ...]:
     """Return a warning for each overlay whose requirements no offering of a pool meets: it changes nothing. If the
     catalogue has no spot prices, an overlay that only spot offerings could meet gets a note.
 
-    ``places`` are those of ``find_overlay_conflicts``. Without a pool there is nothing to compare.
+    ``places`` are those of ``find_overlay_conflicts``. Without a pool that can have nodes there is nothing to compare.
     """
+    keys = {key for overlay in overlays.ordered for key in overlay.requirements}
     sold = list(places)
-    assumed = assume_spot_places(sold) if lacks_spot_prices(catalogue) else ()
-    listed = [("", {**of_pool, **of_place}) for of_pool, of_place in sold]
-    with_spot = [*listed, *(("", {**of_pool, **of_place}) for of_pool, of_place in assumed)]
-    types = [(name, catalogue.types[name].labels) for name in sorted(catalogue.types)]
+    spot = list(assume_spot_places(sold)) if lacks_spot_prices(catalogue) else []
+    known, with_spot = list_distinct_places(sold, keys), list_distinct_places((*sold, *spot), keys)
+    beyond = list_distinct_places((NodePlace(one.of_pool, one.of_place) for one in (*sold, *spot)), keys)
     found = []
-    for overlay in overlays.ordered if listed else ():
+    for overlay in overlays.ordered if with_spot else ():
         asked = Requirements(
             {key: one for key, one in overlay.requirements.items() if not depends_on_account(key, one)}
         )
-        known = list(_distinct(listed, asked).values())
-        kinds = list(_distinct(types, asked).values())
-        if _find_match(asked, kinds, known):
+        if _is_met(asked, catalogue, known):
             continue
-        known = list(_distinct(with_spot, asked).values())
-        if _find_match(asked, kinds, known):
+        if _is_met(asked, catalogue, with_spot):
             found.append(InvalidManifest(f"NodeOverlay/{overlay.name}", "", "", NO_SPOT_PRICES, "info"))
             continue
-        unmet = [key for key in sorted(asked) if not _find_match(Requirements({key: asked[key]}), kinds, known)]
-        why = _explain(asked, unmet, [labels for _, labels in (*kinds, *known)])
+        why = _explain(asked, catalogue, with_spot, beyond)
         remedy = f"no offering of any pool meets it, so the overlay changes nothing{why}"
         value = format_value(str(overlay.requirements))
         found.append(InvalidManifest(f"NodeOverlay/{overlay.name}", "spec.requirements", value, remedy, "warning"))
     return tuple(found)
+
+
+def _is_met(asked: Requirements, catalogue: Catalogue, places: Iterable[NodePlace]) -> bool:
+    return next(find_nodes(asked, catalogue, places), None) is not None
 
 
 def depends_on_account(key: str, values: ValueSet) -> bool:
@@ -98,23 +97,38 @@ def depends_on_account(key: str, values: ValueSet) -> bool:
     return key in OF_THE_ACCOUNT or (key == names.CAPACITY_TYPE and names.RESERVED in values)
 
 
-def _explain(asked: Requirements, unmet: Sequence[str], nodes: Sequence[Labels]) -> str:
-    """Return which of the requirements no offering meets alone, with similar values that ``nodes`` have, or else with
-    all if they are few."""
+def _explain(
+    asked: Requirements, catalogue: Catalogue, places: Sequence[NodePlace], beyond: Sequence[NodePlace]
+) -> str:
+    """Return which of the requirements no offering meets alone, with similar values of offerings, or else with all if
+    they are few. ``beyond`` are the places if pools and classes allowed all of the catalogue."""
+    alone = {key: Requirements({key: asked[key]}) for key in sorted(asked)}
+    unmet = [key for key, one in alone.items() if not _is_met(one, catalogue, places)]
     if not unmet:
         return ": each requirement is met, but by no offering are all of them"
+    missing = [key for key in unmet if not _is_met(alone[key], catalogue, beyond)]
+    subject, has = ("", "none has") if missing else ("they allow ", "no pool allows")
     near = dict[str, None]()
-    for key in unmet:
-        known = {labels[key] for labels in nodes if key in labels}
-        near.update(
-            (each, None)
-            for one in (asked[key] if asked[key].finite else ())
-            for each in suggest_values(key, one, known)
-        )
+    for key in missing or unmet:
+        known = _list_values(key, catalogue, places)
+        wanted = asked[key] if missing and asked[key].finite else ()
+        near.update((each, None) for one in wanted for each in suggest_values(key, one, known))
     meant = f"; did you mean {' or '.join(list(near)[:2])}?" if near else ""
-    if not near and len(unmet) == 1 and 0 < len(known) <= MOST_LISTED:
-        meant = f"; there {'is' if len(known) == 1 else 'are'} {', '.join(sorted(known))}"
-    return f": none has {', '.join(unmet)} as required{meant}"
+    if not near and len(missing or unmet) == 1 and 0 < len(known) <= MOST_LISTED:
+        meant = f"; {subject or ('there is ' if len(known) == 1 else 'there are ')}{', '.join(sorted(known))}"
+    return f": {has} {', '.join(missing or unmet)} as required{meant}"
+
+
+def _list_values(key: str, catalogue: Catalogue, places: Iterable[NodePlace]) -> set[str]:
+    """Return the values that a label of nodes in these places has."""
+    found = set[str]()
+    for place in places:
+        if key in place.of_place:
+            found.add(place.of_place[key])
+        else:
+            types = catalogue.types if place.types is None else place.types
+            found.update(labels[key] for name in types if key in (labels := catalogue.types[name].labels))
+    return found
 
 
 def _distinct(named: Iterable[tuple[str, Labels]], keys: Collection[str]) -> dict[tuple[str, ...], tuple[str, Labels]]:

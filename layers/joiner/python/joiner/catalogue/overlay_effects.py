@@ -2,37 +2,37 @@
 or overlays that take precedence set it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from joiner import names
-from joiner.catalogue.assumed_spot_offerings import assume_spot_offerings, assume_spot_places, lacks_spot_prices
+from joiner.catalogue.assumed_spot_offerings import assume_spot_offerings, lacks_spot_prices
 from joiner.catalogue.instance_types import Catalogue, InstanceType, Offering
 from joiner.catalogue.overlay_conflicts import depends_on_account
-from joiner.cluster import Requirements
+from joiner.catalogue.overlay_places import Labels, NodePlace, assume_spot_places, find_nodes, list_distinct_places
 from joiner.pools import InvalidManifest, NodeOverlay, Overlays
-
-Labels = Mapping[str, str]
-Place = tuple[Labels, Labels]
 
 SETS_NOTHING: Final = "it sets neither price, priceAdjustment nor capacity: set one of them, or delete the overlay"
 
 MOST_OFFERINGS: Final = 40_000
 """Offerings that are looked at: about a second. Idle overlays beyond are reported when others are gone."""
 
+OF_PRICES: Final = frozenset({names.ZONE, names.CAPACITY_TYPE, names.TENANCY})
+
 
 def find_idle_overlays(
-    overlays: Overlays, catalogue: Catalogue, places: Iterable[Place], doubted: Collection[str] = ()
+    overlays: Overlays, catalogue: Catalogue, places: Iterable[NodePlace], doubted: Collection[str] = ()
 ) -> tuple[InvalidManifest, ...]:
     """Return a warning for each overlay that changes neither the price nor the resources of an offering.
 
     ``places`` are those of ``find_overlay_conflicts``. Overlays with a problem of their own (``doubted``) are left out.
+    Without a pool that can have nodes, only those that set nothing are reported.
     A catalogue without spot prices counts as one with spot offerings of any price.
     """
     assumes_spot = lacks_spot_prices(catalogue)
-    listed: list[Labels] | None = None
+    listed: list[NodePlace] | None = None
     found = []
-    most = iter(range(MOST_OFFERINGS))
+    budget = iter(range(MOST_OFFERINGS))
     for position, overlay in enumerate(overlays.ordered):
         if overlay.name in doubted:
             continue
@@ -42,11 +42,12 @@ def find_idle_overlays(
         if any(depends_on_account(*each) for each in overlay.requirements.items()):
             continue
         if listed is None:
-            sold = list(places)
-            listed = _distinct_places(overlays, (*sold, *assume_spot_places(sold)) if assumes_spot else sold)
+            listed = _list_places(overlays, list(places), assumes_spot=assumes_spot)
             catalogue = assume_spot_offerings(catalogue) if assumes_spot else catalogue
         rivals = [*overlays.ordered[:position]]
-        if remedy := _explain_idleness(overlay, rivals, catalogue, listed, most, assumes_spot=assumes_spot):
+        if listed and (
+            remedy := _explain_idleness(overlay, rivals, catalogue, listed, budget, assumes_spot=assumes_spot)
+        ):
             found.append(_warn(overlay, remedy))
     return tuple(found)
 
@@ -55,33 +56,29 @@ def _warn(overlay: NodeOverlay, remedy: str) -> InvalidManifest:
     return InvalidManifest(f"NodeOverlay/{overlay.name}", "", "", remedy, "warning")
 
 
-def _distinct_places(overlays: Overlays, places: Iterable[Place]) -> list[Labels]:
-    """Return the labels of each place that overlays name, with those that prices depend on, each set once."""
-    keys = {key for one in overlays.ordered for key in one.requirements} | {names.ZONE, names.CAPACITY_TYPE}
-    found: dict[tuple[tuple[str, str], ...], Labels] = {}
-    for of_pool, of_place in places:
-        few = {key: value for key, value in {**of_pool, **of_place}.items() if key in keys or key == names.TENANCY}
-        found.setdefault(tuple(sorted(few.items())), few)
-    return list(found.values())
+def _list_places(overlays: Overlays, sold: Sequence[NodePlace], *, assumes_spot: bool) -> list[NodePlace]:
+    """Return the distinct places, with the labels that overlays name and those that prices depend on."""
+    keys = {key for one in overlays.ordered for key in one.requirements} | OF_PRICES
+    return list_distinct_places((*sold, *assume_spot_places(sold)) if assumes_spot else sold, keys)
 
 
 def _explain_idleness(
     overlay: NodeOverlay,
     rivals: list[NodeOverlay],
     catalogue: Catalogue,
-    places: Sequence[Labels],
-    most: Iterator[int],
+    places: Sequence[NodePlace],
+    budget: Iterator[int],
     *,
     assumes_spot: bool,
 ) -> str:
     """Return why the overlay changes no offering; empty if it changes one, or if there are too many offerings.
 
-    ``rivals`` take precedence over it. ``most`` has an item for each offering that may be looked at. With
+    ``rivals`` take precedence over it. ``budget`` has an item for each offering that may be looked at. With
     ``assumes_spot`` the prices of spot offerings are assumed.
     """
     met, shadows = False, dict[str, None]()
-    for known, offering, labels in _met(overlay, catalogue, places):
-        if next(most, None) is None:
+    for known, offering, labels in _list_met(overlay, catalogue, places):
+        if next(budget, None) is None:
             return ""
         first = next((one for one in rivals if one.prices and one.requirements.allow(labels)), None)
         if overlay.price is not None and first is None and assumes_spot and offering.capacity_type == names.SPOT:
@@ -106,30 +103,15 @@ def _may_shadow(one: NodeOverlay, overlay: NodeOverlay) -> bool:
     return sets_same and not (one.requirements & overlay.requirements).contradictions()
 
 
-def _met(
-    overlay: NodeOverlay, catalogue: Catalogue, places: Sequence[Labels]
+def _list_met(
+    overlay: NodeOverlay, catalogue: Catalogue, places: Sequence[NodePlace]
 ) -> Iterator[tuple[InstanceType, Offering, Labels]]:
-    """Yield the offerings of the catalogue that meet the overlay, with their labels.
-
-    Places and types are compared alone first: most overlays are for few of them.
-    """
-    asked = overlay.requirements
-    near = [place for place in places if _may_meet(asked, place)]
-    of_places = frozenset[str]().union(*near)
-    of_type = Requirements({key: values for key, values in asked.items() if key not in of_places})
-    for known in catalogue.types.values() if near else ():
-        if not _may_meet(of_type, known.labels):
-            continue
-        offerings = {(one.zone, one.capacity_type): one for one in known.offerings}
-        for place in near:
-            sold = offerings.get((place.get(names.ZONE, ""), place.get(names.CAPACITY_TYPE, "")))
-            labels = {**known.labels, **place}
-            if sold is not None and asked.allow(labels):
+    """Yield the offerings of the catalogue that meet the overlay, with their labels."""
+    for known, place, labels in find_nodes(overlay.requirements, catalogue, places):
+        where = place.get(names.ZONE, ""), place.get(names.CAPACITY_TYPE, "")
+        for sold in known.offerings:
+            if (sold.zone, sold.capacity_type) == where:
                 yield known, sold, labels
-
-
-def _may_meet(asked: Requirements, labels: Labels) -> bool:
-    return all(labels[key] in values for key, values in asked.items() if key in labels)
 
 
 def _changes_price(overlay: NodeOverlay, offering: Offering, labels: Labels, catalogue: Catalogue) -> bool:

@@ -166,7 +166,7 @@ class LabelMatcher:
         return True
 
 
-def _match_types(pool: NodePool) -> LabelMatcher:
+def match_types(pool: NodePool) -> LabelMatcher:
     """Return the requirements that the labels of instance types and the pool's own labels decide."""
     return LabelMatcher(
         Requirements(
@@ -179,14 +179,15 @@ def _match_types(pool: NodePool) -> LabelMatcher:
     )
 
 
-def _requirements_of_places(pool: NodePool) -> Requirements:
+def requirements_of_places(pool: NodePool) -> Requirements:
+    """Return the requirements that zone, capacity type, tenancy and reservation decide."""
     return Requirements({key: values for key, values in pool.requirements.items() if key in PLACE_KEYS})
 
 
 def _launchable(
     pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, inputs: OfferInputs
 ) -> Iterable[NodeOffer]:
-    decided, places = _match_types(pool), PoolPlaces(_requirements_of_places(pool), resolved)
+    decided, places = match_types(pool), PoolPlaces(requirements_of_places(pool), resolved)
     of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, inputs.groups)
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
