@@ -86,6 +86,26 @@ def assume_resolved_classes(
     return _with_unselected(found, snapshot, selected, reserved)
 
 
+def check_unnamed_classes(
+    snapshot: Snapshot, classes: Mapping[str, ResolvedNodeClass], ceilings: NodeClassPolicy | None
+) -> dict[str, ResolvedNodeClass]:
+    """Return the valid classes that no pool names, by key, with the problems that a cluster would report on them too.
+
+    ``classes`` are those of the pools. What a plan assumes about a class is left out: the plan does not use these.
+    """
+    found = {}
+    for own in snapshot.classes:
+        if own.key in classes or own.deleting:
+            continue
+        problems = [one for one in find_manifest_problems(own, ceilings) if one.severity != "info"]
+        if own.launch_template and ceilings:
+            problems.extend(refuse_template(own, ceilings))
+        if ceilings is None and not own.conditions.items:
+            problems.extend(_unchecked_limits(own))
+        found[own.key] = ResolvedNodeClass(own.name, own.kind).with_problems(problems)
+    return found
+
+
 def _with_unselected(
     found: dict[str, ResolvedNodeClass],
     snapshot: Snapshot,

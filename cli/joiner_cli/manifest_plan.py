@@ -17,7 +17,7 @@ from joiner.planning import PendingPod, Plan, Reason, Snapshot
 from joiner.planning.effort import Effort
 from joiner.planning.planner import plan, uncollected
 from joiner.pools import InvalidManifest, ResolvedNodeClass
-from joiner_cli.assumed_classes import assume_resolved_classes, class_problems
+from joiner_cli.assumed_classes import assume_resolved_classes, check_unnamed_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.catalogue_settings import apply_settings
 from joiner_cli.ignored_schedules import describe_ignored_schedules
@@ -147,9 +147,10 @@ def _with_problems(
         classes=[each for plural in NODE_CLASS_RESOURCES for each in manifests.lists.get(plural, ())],
     )
     unknown = find_unknown_names(manifests.pending, manifests.snapshot, found.catalogue)
-    of_classes = class_problems(classes.values(), _by_key(manifests))
+    checked = {**classes, **check_unnamed_classes(manifests.snapshot, classes, request.limits.policy)}
+    of_classes = class_problems(checked.values(), _by_key(manifests))
     unchecked = describe_unchecked(
-        request.limits, [one for one in manifests.snapshot.classes if one.key in classes and not one.conditions.items]
+        request.limits, [one for one in manifests.snapshot.classes if one.key in checked and not one.conditions.items]
     )
     scheduled = describe_ignored_schedules(manifests.lists)
     problems = (*manifests.snapshot.problems, *of_classes, *foreign, *unknown, *found.problems, *unchecked, *scheduled)

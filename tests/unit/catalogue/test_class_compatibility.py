@@ -90,6 +90,15 @@ def test_a_type_lacks_what_the_class_sets(
     assert ("" if found is None else str(found)) == reason
 
 
+def test_a_class_that_is_not_declared_has_the_images_that_were_assumed(types: Mapping[str, InstanceType]) -> None:
+    al2023, bottlerocket = (
+        ResolvedNodeClass("x", "EC2NodeClass", ami_family=one) for one in ("AL2023", "Bottlerocket")
+    )
+
+    assert str(find_exclusion(types["a1.large"], None, al2023)) == GRAVITON_1
+    assert find_exclusion(types["a1.large"], None, bottlerocket) is None
+
+
 WINDOWS = NodeClass("windows", ami_family="Windows2022", image_terms=(ImageTerm(alias="windows2022@latest"),))
 AMD64_ONLY = ResolvedNodeClass(
     "windows",

@@ -109,6 +109,23 @@ def test_a_launch_template_needs_the_setting_that_allows_it(tmp_path: Path, cata
     assert "nodeClasses.launchTemplates in clusters/NAME.yaml" in reason
 
 
+def test_the_settings_hold_for_classes_that_no_pool_names(tmp_path: Path, catalogue: Path) -> None:
+    spare = {**node_class(role="admin"), "metadata": {"name": "spare"}}
+    template = {
+        "apiVersion": "karpenter.k8s.aws/v1alpha1",
+        "kind": "AWSNodeTemplate",
+        "metadata": {"name": "old"},
+        "spec": {"launchTemplate": "mine", "subnetSelector": {"a": "b"}},
+    }
+    files = write(tmp_path, pool(), node_class(role=ALLOWED), spare, template, pod("a"))
+
+    answer = joiner("plan", "-f", files, "--catalogue", catalogue, "--settings", settings(tmp_path))
+
+    assert answer.exit_code == 0
+    assert "EC2NodeClass/spare: spec.role: nodes may not have the role admin" in answer.err
+    assert "AWSNodeTemplate/old: " in answer.err and "the settings allow no launch template" in answer.err
+
+
 def test_the_default_constraints_of_the_scheduler_hold(tmp_path: Path, catalogue: Path) -> None:
     files = write(tmp_path, pool(), deployment("web", 3))
     hosts = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}

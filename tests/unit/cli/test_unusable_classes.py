@@ -264,3 +264,38 @@ def test_a_plan_without_aws_says_that_it_does_not_read_a_launch_template(tmp_pat
     assert len(made["nodes"]) == 1
     notes = [each for each in made["problems"] if "launch template" in each["message"]]
     assert [(each["object"], each["severity"]) for each in notes] == [("Provisioner/default", "info")]
+
+
+def test_a_class_that_no_pool_names_is_checked_like_the_others(tmp_path: Path, catalogue: Path) -> None:
+    refused = {**alias("bottlerocket@latest", userData="#!/bin/sh\nreboot"), "metadata": {"name": "spare"}}
+
+    answer = plan(tmp_path, catalogue, pool(), node_class(), refused)
+
+    assert (answer.exit_code, len(answer.json["nodes"])) == (0, 1)
+    assert "warning: " in answer.err and "EC2NodeClass/spare: spec.userData: Bottlerocket reads TOML" in answer.err
+    assert "EC2NodeClass/spare: whether the settings of the cluster allow nodes (nodeRoles) is not chec" in answer.err
+
+
+def test_what_a_plan_assumes_about_a_class_is_not_said_of_one_that_it_does_not_use(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    chosen = {**node_class(amiFamily="AL2023", amiSelectorTerms=IMAGE), "metadata": {"name": "spare"}}
+
+    answer = plan(tmp_path, catalogue, pool(), node_class(), chosen)
+
+    assert "this plan assumes" not in answer.err
+
+
+def test_a_class_that_is_not_among_the_manifests_has_types_that_al2023_boots_on(tmp_path: Path) -> None:
+    arm64 = {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}
+    declared, absent = tmp_path / "declared", tmp_path / "absent"
+    for folder, classes in ((declared, [node_class()]), (absent, [])):
+        folder.mkdir()
+        write(folder, pool(requirements=[arm64]), *classes, pod("a", cpu="3"))
+
+    (with_class,), (without,) = (
+        joiner("plan", "-f", folder, "-o", "json").json["nodes"] for folder in (declared, absent)
+    )
+
+    assert not without["instanceType"].startswith("a1.")
+    assert without == with_class

@@ -54,17 +54,17 @@ def find_exclusion(
 ) -> Exclusion | None:
     """Return why the type cannot be launched from the class, or None if it can.
 
-    ``node_class`` is None for a class that is not declared, as in a plan from files. ``resolved`` has its images and
-    its placement group.
+    ``node_class`` is None for a class that is not declared, as in a plan from files: what was assumed about it is in
+    ``resolved``. ``resolved`` has the images of the class and its placement group.
 
     >>> print(find_exclusion(InstanceType("m5.large"), NodeClass("vms", nested_virtualization="enabled")))
     spec.cpuOptions.nestedVirtualization: m5.large cannot run virtual machines
     """
     if resolved is not None:
-        own = node_class or NodeClass(resolved.name, resolved.kind)
+        node_class = node_class or NodeClass(resolved.name, resolved.kind, ami_family=resolved.ami_family)
         if cause := _explain_missing_image(known, resolved):
-            named = own.image_terms or own.launch_template or own.kind == "EC2NodeClass"
-            return Exclusion(field_path(own, "amiSelector" if named else "amiFamily"), cause)
+            named = node_class.image_terms or node_class.launch_template or node_class.kind == "EC2NodeClass"
+            return Exclusion(field_path(node_class, "amiSelector" if named else "amiFamily"), cause)
         group = resolved.placement_group
         if group and group.strategy == "cluster" and not known.features.cluster_groups:
             cause = f"{known.name} cannot be in a cluster placement group, which {group.name} is"
