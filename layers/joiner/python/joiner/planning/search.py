@@ -35,6 +35,7 @@ from joiner.planning.tuning import (
     FEW_PODS,
     MOST_REPAIRED_PODS,
     MOST_SEQUENTIAL_PODS,
+    SHARE_OF_FIRST_PROOF,
     SMALL_GAP,
 )
 
@@ -74,14 +75,24 @@ def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
     if not pods:
         return SearchResult(0.0, None)
     proposed = propose_and_realize(state, meter, seed)
-    best = _repair(state, proposed, pods, meter, seed)
+    exact = _prove_beforehand(state, proposed, meter)
+    best = _repair(state, proposed, pods, meter, seed, enough=max(exact, proposed.proven or 0.0))
     best, greedy = _compare_with_first_fit(state, proposed, best, meter)
-    proven = proposed.proven
+    proven = max(proposed.proven, exact) if proposed.proven is not None else None
     if proven is None or best.missing:
-        proven = prove_plan(state, meter)
-    if meter.allowance and state.price > proven * (1 + OPTIMAL_GAP):
+        proven = max(prove_plan(state, meter), 0.0 if best.missing else exact)
+    if meter.allowance and not exact and state.price > proven * (1 + OPTIMAL_GAP):
         proven = max(proven, _prove_exactly(state, meter))
     return SearchResult(float(min(proven, state.price)), greedy)
+
+
+def _prove_beforehand(state: PlanState, proposed: ProposedPlan, meter: Meter) -> float:
+    """Return the lower bound of whole nodes for a first plan of all pods, so that the search can end at it; 0 if it
+    takes more than a part of the effort, or if the plan is proven to be optimal without it."""
+    optimal = proposed.proven is not None and state.price <= proposed.proven * (1 + OPTIMAL_GAP)
+    if optimal or proposed.attempt.missing or not meter.allowance:
+        return 0.0
+    return _prove_exactly(state, meter, share=SHARE_OF_FIRST_PROOF)
 
 
 def _compare_with_first_fit(
@@ -106,16 +117,19 @@ def _compare_with_first_fit(
     return keep_better(state, best), first.price_per_hour if valid else None
 
 
-def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, seed: int) -> ScoredPlan:
+def _repair(
+    state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, seed: int, *, enough: float
+) -> ScoredPlan:
     """Return the best of the proposed plan and of the plans that the slower methods find; leave the state with it.
 
-    ``pods`` is the number of pending pods before the first one was placed.
+    ``pods`` is the number of pending pods before the first one was placed. No plan of all pods is cheaper than
+    ``enough``.
     """
     best = proposed.attempt
     if best.missing and proposed.exceeded is not None:
         best = _within_limits(state, best, *proposed.exceeded, meter=meter, seed=seed)
     doubtful = proposed.improvable or bool(best.score[0])
-    few = pods <= FEW_PODS and not meter.spent()
+    few = pods <= FEW_PODS and not _is_optimal(best, enough) and not meter.spent()
     ruled = any(not state.rules[group.index].free for group in state.groups.pending)
     expensive = proposed.proven is None or _loose(state) or (ruled and state.price > SMALL_GAP * proposed.proven)
     if (doubtful and pods <= MOST_SEQUENTIAL_PODS) or (few and expensive):
@@ -123,6 +137,9 @@ def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, s
         frontier, known = OfferFrontier(state), compute_lower_bound(state)
         for attempt in _sequential(state, frontier, known, meter, complete=not doubtful):
             best = min(best, attempt, key=lambda one: one.score)
+            if _is_optimal(best, enough):
+                break
+        clear_plan(state)
         restore_layout(state, best.layout)
         if best.missing and pods <= MOST_REPAIRED_PODS:
             best = clear_blocked_domains(state, frontier, known.shares, best, meter)
@@ -131,6 +148,11 @@ def _repair(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, s
     if best.missing and pods <= MOST_SEQUENTIAL_PODS:
         best = _place_pending(state, best, meter, seed)
     return best
+
+
+def _is_optimal(plan: ScoredPlan, enough: float) -> bool:
+    """Return whether a plan keeps all rules and places all pods for a price below which there is none."""
+    return not plan.score[0] and not plan.missing and plan.price <= enough * (1 + OPTIMAL_GAP)
 
 
 def _place_pending(state: PlanState, made: ScoredPlan, meter: Meter, seed: int) -> ScoredPlan:
@@ -275,11 +297,12 @@ def prove_plan(state: PlanState, meter: Meter) -> float:
         return compute_lower_bound(state, limited=True, whole=meter.allowance > 0).price_per_hour
 
 
-def _prove_exactly(state: PlanState, meter: Meter) -> float:
-    """Return the lower bound of whole nodes for the pods that this plan places; 0 if it takes too much effort."""
+def _prove_exactly(state: PlanState, meter: Meter, *, share: float = 1.0) -> float:
+    """Return the lower bound of whole nodes for the pods that this plan places; 0 if it takes more than this share of
+    the effort."""
     price = state.price
     with _left_to_place_again(state):
-        return prove_lower_bound(state, price, meter)
+        return prove_lower_bound(state, price, meter, share=share)
 
 
 @contextmanager

@@ -84,6 +84,9 @@ RESTART_PATIENCE: Final = 80
 
 # Placement: how much is tried.
 
+SHARE_OF_FIRST_PROOF: Final = 0.25
+"""The share of the effort in which the first plan may be proven to be optimal."""
+
 SMALL_GAP: Final = 1.02
 """A small plan with rules between pods whose price is above its bound by more than this factor is placed sequentially
 as well."""

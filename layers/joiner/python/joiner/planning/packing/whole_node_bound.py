@@ -52,17 +52,17 @@ class GroupDivisions:
     ways: tuple[Division, ...]
 
 
-def prove_lower_bound(state: PlanState, price: float, meter: Meter) -> float:
+def prove_lower_bound(state: PlanState, price: float, meter: Meter, *, share: float = 1.0) -> float:
     """Return a price ($/h) below which no plan places the pods that are left to place in this state. ``price`` is that
     of a plan: a bound that reaches it need not be raised further.
 
-    The result is 0 if the search would exceed the effort, or if free capacity or pools of several weights exist. The
-    state must have no planned pods.
+    The result is 0 if the search would exceed this share of the effort, or if free capacity or pools of several weights
+    exist. The state must have no planned pods.
     """
     groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
     if not groups or sum(state.left[group] for group in groups) > MOST_PROVEN_PODS:
         return 0.0
-    best, effort = 0.0, _Effort(meter)
+    best, effort = 0.0, _Effort(meter, share)
     for divided in ([], _most_useful(_all_divisions(state, groups))):
         problem = compile_problem(state, _every_domain(divided), groups, overflow=True)
         if problem.choices.has_supplies or not problem.one_tier or spare_capacity(state, problem) is not None:
@@ -75,18 +75,20 @@ def prove_lower_bound(state: PlanState, price: float, meter: Meter) -> float:
 
 
 class _Effort:
-    """What is left of the effort for exact packings: as many steps as the search of the plan may use."""
+    """What is left of the effort for exact packings: a share of the steps that the search of the plan may use, and of
+    the time that is left."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: Meter, share: float) -> None:
         self._meter = meter
-        self._left = meter.allowance
+        self._share = share
+        self._left = meter.allowance * share
 
     def allows(self, demand: Whole) -> bool:
         """Return whether this demand can be packed exactly within the rest of the effort, and subtract it."""
         parts = prod(number + 1.0 for number in demand.tolist())  # A float: a large demand has infinitely many parts.
         steps = parts * STEPS_OF_PART + parts * parts * STEPS_OF_PAIR
         self._left -= steps
-        return self._left >= 0 and self._meter.time_left >= steps / STEPS_PER_SECOND
+        return self._left >= 0 and self._meter.time_left * self._share >= steps / STEPS_PER_SECOND
 
 
 def _cheapest(problem: PackingProblem, demands: Iterator[Whole], effort: _Effort) -> float:

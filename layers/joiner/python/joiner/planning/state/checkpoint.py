@@ -22,6 +22,11 @@ class ScoredPlan:
     missing: int
     layout: Layout
 
+    @property
+    def price(self) -> float:
+        """The price of the plan in $/h, rounded as for the comparison."""
+        return self.score[-2]
+
 
 def count_missing(state: PlanState) -> tuple[float, ...]:
     """Return the number of pods left, by priority, highest first."""
