@@ -74,7 +74,7 @@ class ManifestPlan:
     @property
     def exit_code(self) -> int:
         """0: every pod is placed. 2: pods stay pending, or nodes of claims and static pools are not launched. 1: the
-        plan leaves out invalid objects."""
+        plan leaves out invalid objects, or NodeOverlays that contradict others."""
         return 1 if self.errors else 2 if self.plan.pending or self.plan.unlaunched else 0
 
     @property
@@ -83,6 +83,11 @@ class ManifestPlan:
         contradicted = {one.object for one in self.errors}
         invalid = {one.object for one in self.manifests.errors}
         return frozenset(each for each in contradicted - invalid if each.startswith("NodeOverlay/"))
+
+    @property
+    def invalid(self) -> frozenset[str]:
+        """The objects that the plan leaves out because they are invalid, or in a part of a file that is unreadable."""
+        return frozenset(one.object for one in self.errors) - self.unused_overlays
 
     @property
     def empty(self) -> bool:

@@ -169,7 +169,7 @@ def explain_pod_command(  # noqa: PLR0917 - typer reads the options off the para
         try:
             explanation = explain_pod(name, found)
         except UnknownPod as unknown:
-            _print_to_stderr(f"joiner: {unknown}{'; the invalid input is listed above' if found.errors else ''}")
+            _print_to_stderr(f"joiner: {unknown}{'; the invalid input is listed above' if found.invalid else ''}")
             raise typer.Exit(1) from None
         print_result(explanation.text)
         raise typer.Exit(1 if found.errors else 0 if explanation.placed else 2)
@@ -224,10 +224,14 @@ def _print_commentary(found: ManifestPlan) -> None:
 
 
 def _count_omissions(found: ManifestPlan) -> str:
-    """Return how many objects are left out, and how many files could not be read completely."""
-    files = len(set(found.manifests.unreadable.values()))
-    objects = len({one.object for one in found.errors} - found.manifests.unreadable.keys())
-    parts = [f"{_number(objects, 'invalid object')}"] if objects else []
+    """Return how many objects are left out, and how many files could not be read completely. Overlays that contradict
+    others are valid."""
+    files, unused = len(set(found.manifests.unreadable.values())), found.unused_overlays
+    invalid = found.invalid - found.manifests.unreadable.keys()
+    parts = [f"{_number(len(invalid), 'invalid object')}"] if invalid else []
+    parts += (
+        [f"{_number(len(unused), 'NodeOverlay')} that contradict{'s' * (len(unused) == 1)} another"] if unused else []
+    )
     parts += [f"the unreadable parts of {_number(files, 'file')}"] if files else []
     return " and ".join(parts)
 

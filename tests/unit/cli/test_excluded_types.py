@@ -210,5 +210,8 @@ def test_an_overlay_that_loses_against_another_is_not_counted_as_applied(tmp_pat
 
     assert "NodeOverlay/a: it is not applied, and NodeOverlay/b is, the last of the two by name: both have" in found.err
     assert "2 NodeOverlays (1 not applied)" in found.err
-    assert (found.exit_code, "the plan is without 1 invalid object" in found.err) == (1, True)
+    assert found.exit_code == 1
+    assert "joiner: the plan is without 1 NodeOverlay that contradicts another\n" in found.err
+    unknown = joiner("explain", "pod", "q", "-f", file, "--catalogue", catalogue)
+    assert (unknown.exit_code, "invalid" in unknown.err) == (1, False)
     assert {node["pricePerHour"] > 3 for node in found.json["nodes"]} == {True}
