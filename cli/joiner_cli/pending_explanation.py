@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from itertools import product
 
 from joiner import names
-from joiner.catalogue import InstanceType, Offering, compute_allocatable
-from joiner.catalogue.capacity_settings import describe_settings, find_tight_settings
+from joiner.catalogue import InstanceType, Offering
+from joiner.catalogue.capacity_settings import NodeCapacities, describe_settings, find_tight_settings
 from joiner.catalogue.class_compatibility import find_exclusion
 from joiner.catalogue.exotic_types import find_unrequested
+from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
 from joiner.catalogue.reserved_offerings import list_reserved_offerings
 from joiner.cluster import Pod, Requirements, VolumeUnusable, sum_resources
@@ -87,15 +88,16 @@ def group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[Ty
     daemons = found.manifests.snapshot.daemon_sets
     grouped: dict[tuple[int, str], list[str]] = {}
     fitting: list[InstanceType] = []
+    own = found.manifests.snapshot.node_class(pool)
+    capacities, efa = NodeCapacities(own, pool), EFA in pod.requests
     for known in found.catalogue.catalogue.types.values():
         stage, rule = _first_failed_rule(pod, pool, known, wanted, found)
         if stage == FITS:
-            own = found.manifests.snapshot.node_class(pool)
             labels = node_labels(pool, own, known, "", "")
             overhead = sum_resources(one.requests for one in daemons if one.runs_on(labels, pool.taints))
-            lacks = pod.requests.lacking(compute_allocatable(known, own, pool) - overhead)
+            lacks = pod.requests.lacking(capacities.allocatable(known, efa=efa) - overhead)
             if lacks:
-                tight = describe_settings(find_tight_settings(pod.requests, [(known, overhead)], own, pool))
+                tight = describe_settings(find_tight_settings(pod.requests, [(known, overhead)], capacities))
                 stage, rule = SIZE, f"too small: short of {' and '.join(sorted(lacks))}{tight}"
         if stage == FITS:
             fitting.append(known)

@@ -6,13 +6,13 @@ A pod may be too large for every instance type only because of such a setting, a
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from joiner.catalogue.allocatable import compute_allocatable
+from joiner.catalogue.allocatable import ADDED_DEVICES, compute_allocatable
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_types import InstanceType
 from joiner.cluster import Resources
-from joiner.cluster.resources import PODS
+from joiner.cluster.resources import EPHEMERAL_STORAGE, MEMORY, PODS
 from joiner.pools import KubeletConfiguration, NodeClass, NodePool
 from joiner.pools.codecs.manifest_fields import format_value
 from joiner.pools.node_class import field_path
@@ -23,11 +23,16 @@ INTERFACES: Final = "networkInterfaces"
 VOLUMES: Final = "blockDeviceMappings"
 RESERVED_INTERFACES: Final = "reservedInterfaces"
 """The setting of the cluster that takes network interfaces, and so pods, from the types of its catalogue."""
+OF_SIGNALS: Final = {"memory": MEMORY, "nodefs": EPHEMERAL_STORAGE}
+"""The resources that eviction signals are about, by the signal's first part."""
+OF_SETTINGS: Final = frozenset({PODS, EPHEMERAL_STORAGE, *ADDED_DEVICES})
+"""The resources of which a node without some setting may have more than its type in the catalogue."""
 
 
 @dataclass(frozen=True, slots=True)
 class CapacitySetting:
-    """One field by its name, with its path and its value (empty for a list) and the object that has it.
+    """One field by its name, with its path and its value (empty for a list) and the object that has it, and the
+    resources of which nodes may have more without it.
 
     >>> print(CapacitySetting("maxPods", "spec.kubelet.maxPods", "0", "EC2NodeClass/a"))
     spec.kubelet.maxPods 0 of EC2NodeClass/a
@@ -37,12 +42,15 @@ class CapacitySetting:
     field: str
     value: str
     owner: str
+    resources: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.field}{self.value and f' {self.value}'} of {self.owner}"
 
     def remove_from(self, node_class: NodeClass | None, pool: NodePool) -> tuple[NodeClass | None, NodePool]:
         """Return the class and the pool without the setting."""
+        if self.name == RESERVED_INTERFACES:
+            return node_class, pool  # The catalogue has it, and not the class.
         if self.owner == pool.key:
             return node_class, replace(pool, kubelet=_without(pool.kubelet, self.name))
         if node_class is None:
@@ -65,49 +73,123 @@ def list_capacity_settings(node_class: NodeClass | None, pool: NodePool) -> list
         kubelet, path, owner = node_class.kubelet, "spec.kubelet", node_class.key
     config = kubelet.config if kubelet else {}
     found = [
-        CapacitySetting(name, f"{path}.{name}", format_value(config[name]), owner)
+        CapacitySetting(name, f"{path}.{name}", format_value(config[name]), owner, _list_resources(name, config[name]))
         for name in OF_KUBELET
         if name in config
     ]
     if node_class is not None:
-        lists = ((INTERFACES, node_class.network_interfaces), (VOLUMES, node_class.block_devices))
+        lists = (
+            (INTERFACES, node_class.network_interfaces, {PODS, MEMORY, *ADDED_DEVICES}),
+            (VOLUMES, node_class.block_devices, {EPHEMERAL_STORAGE}),
+        )
         found += [
-            CapacitySetting(name, field_path(node_class, name), "", node_class.key) for name, each in lists if each
+            CapacitySetting(name, field_path(node_class, name), "", node_class.key, frozenset(resources))
+            for name, each, resources in lists
+            if each
         ]
     return found
 
 
+def _list_resources(name: str, value: Any) -> frozenset[str]:
+    """Return the resources of which nodes may have more without a setting of the kubelet.
+
+    >>> sorted(_list_resources("kubeReserved", {"cpu": "1"})), sorted(_list_resources("maxPods", 20))
+    (['cpu'], ['memory', 'pods'])
+    """
+    if name == "evictionHard":
+        return frozenset(
+            resource for part, resource in OF_SIGNALS.items() if any(one.startswith(part) for one in value or ())
+        )
+    if name in ("kubeReserved", "systemReserved"):
+        return frozenset(value or ())
+    return frozenset({PODS, MEMORY})  # Some images reserve memory for the pods of their node.
+
+
+class NodeCapacities:
+    """What pods can use of the nodes of one class and pool, with their settings and without some of them.
+
+    Each capacity is computed at most once: for an instance type, the settings that are left out, and EFA. So many pods
+    cost hardly more than one. All instance types are of one catalogue.
+    """
+
+    def __init__(self, node_class: NodeClass | None, pool: NodePool) -> None:
+        self.settings = tuple(list_capacity_settings(node_class, pool))
+        self._owners: dict[tuple[CapacitySetting, ...], tuple[NodeClass | None, NodePool]] = {(): (node_class, pool)}
+        self._known: dict[tuple[str, tuple[str, ...], bool], Resources] = {}
+
+    def allocatable(
+        self, known: InstanceType, without: tuple[CapacitySetting, ...] = (), *, efa: bool = False
+    ) -> Resources:
+        """Return what pods can use of a node of this type without these settings; ``efa`` as in
+        `compute_allocatable`."""
+        left_out = tuple(one.name for one in without)
+        asked = (known.name, left_out, efa)
+        if asked not in self._known:
+            every = _with_all_interfaces(known) if RESERVED_INTERFACES in left_out else known
+            self._known[asked] = compute_allocatable(every, *self._without(without), efa=efa)
+        return self._known[asked]
+
+    def _without(self, settings: tuple[CapacitySetting, ...]) -> tuple[NodeClass | None, NodePool]:
+        """Return the class and the pool without these settings."""
+        if settings not in self._owners:
+            *before, last = settings
+            self._owners[settings] = last.remove_from(*self._without(tuple(before)))
+        return self._owners[settings]
+
+
 def find_tight_settings(
-    needs: Resources, types: Iterable[tuple[InstanceType, Resources]], node_class: NodeClass | None, pool: NodePool
+    needs: Resources, types: Iterable[tuple[InstanceType, Resources]], capacities: NodeCapacities
 ) -> list[CapacitySetting]:
     """Return the settings each of which alone leaves no room for these needs on any of the types, or all that do so
     together; empty if the types are too small without them, too.
 
     The types come with the requests of the daemons on a node of each.
     """
-    listed, settings = list(types), list_capacity_settings(node_class, pool)
-    alone = [one for one in settings if _is_held(needs, listed, *one.remove_from(node_class, pool))]
-    reserved = _count_reserved(listed)
-    if reserved and _is_held(needs, [(_with_all_interfaces(known), used) for known, used in listed], node_class, pool):
-        alone.append(CapacitySetting(RESERVED_INTERFACES, "nodes.reservedInterfaces", reserved, "the settings"))
-    if alone or len(settings) < 2:
+    listed = [
+        ShortType(known, wanted, frozenset(wanted.lacking(capacities.allocatable(known, efa=EFA in wanted))))
+        for known, used in types
+        if _may_hold(known, wanted := needs + used)
+    ]
+    reserved = _count_reserved(one.known for one in listed)
+    interfaces = CapacitySetting(
+        RESERVED_INTERFACES, "nodes.reservedInterfaces", reserved, "the settings", frozenset({PODS})
+    )
+    single = (*capacities.settings, interfaces) if reserved else capacities.settings
+    if alone := [one for one in single if any(each.fits_without((one,), capacities) for each in listed)]:
         return alone
-    left = node_class, pool
-    for one in settings:
-        left = one.remove_from(*left)
-    return settings if _is_held(needs, listed, *left) else []
+    for each in listed:
+        together = tuple(one for one in capacities.settings if each.short_of & one.resources)
+        if len(together) > 1 and each.fits_without(together, capacities):
+            return list(together)
+    return []
 
 
-def _is_held(
-    needs: Resources, types: Sequence[tuple[InstanceType, Resources]], node_class: NodeClass | None, pool: NodePool
-) -> bool:
-    efa = EFA in needs
-    return any(
-        (needs + overhead).fits(compute_allocatable(known, node_class, pool, efa=efa)) for known, overhead in types
+@dataclass(frozen=True, slots=True)
+class ShortType:
+    """An instance type, what is wanted of a node of it, and the resources that the node is short of."""
+
+    known: InstanceType
+    wanted: Resources
+    short_of: frozenset[str]
+
+    def fits_without(self, settings: tuple[CapacitySetting, ...], capacities: NodeCapacities) -> bool:
+        """Return whether a node without these settings has what is wanted. No capacity is computed for settings that
+        do not concern what the node is short of."""
+        if not self.short_of <= frozenset().union(*(one.resources for one in settings)):
+            return False
+        return self.wanted.fits(capacities.allocatable(self.known, settings, efa=EFA in self.wanted))
+
+
+def _may_hold(known: InstanceType, wanted: Resources) -> bool:
+    """Return whether a type has enough of the resources that no setting adds to: without settings, a node has at most
+    the type's own amounts of them."""
+    has = known.capacity.amounts
+    return all(
+        amount <= has.get(name, 0) for name, amount in wanted.amounts.items() if amount > 0 and name not in OF_SETTINGS
     )
 
 
-def _count_reserved(types: Iterable[tuple[InstanceType, Resources]]) -> str:
+def _count_reserved(types: Iterable[InstanceType]) -> str:
     """Return how many interfaces of the types have no pods, as far as their pods tell; empty if all have.
 
     >>> from joiner.catalogue.instance_types import Interfaces
@@ -115,11 +197,11 @@ def _count_reserved(types: Iterable[tuple[InstanceType, Resources]]) -> str:
     ...     InstanceType("m5.large", capacity=Resources.of(pods=pods), interfaces=Interfaces(3, 10))
     ...     for pods in (11, 0, 29)
     ... )
-    >>> [_count_reserved([(one, Resources())]) for one in (some, none, all_of_them)]
+    >>> [_count_reserved([one]) for one in (some, none, all_of_them)]
     ['2', 'at least 3', '']
     """
     least = 0
-    for known, _ in types:
+    for known in types:
         if (one := known.interfaces) is None:
             continue
         pods = known.capacity.get(PODS, 0)

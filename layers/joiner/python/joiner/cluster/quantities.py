@@ -11,6 +11,7 @@ Source: Kubernetes API reference, "Quantity". Amounts are rounded as in Kubernet
 import re
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from joiner.cluster.invalid_field import InvalidField
@@ -43,10 +44,17 @@ def parse_amount(quantity: str | int | float, *, scale: int = 1) -> int:
 
     Numbers are also accepted, because YAML allows them (``cpu: 2``).
     """
-    text = quantity if isinstance(quantity, str) else repr(quantity)
-    found = None if isinstance(quantity, bool) else PATTERN.fullmatch(text)
-    if found is None:
+    amount = None if isinstance(quantity, bool) else _parse_text(str(quantity), scale)
+    if amount is None:
         raise InvalidField("", quantity, "write a Kubernetes quantity such as 500m, 2 or 4Gi")
+    return amount
+
+
+@lru_cache(maxsize=4096)  # the settings of one class are parsed again for each instance type
+def _parse_text(text: str, scale: int) -> int | None:
+    found = PATTERN.fullmatch(text)
+    if found is None:
+        return None
     factor = (
         Fraction(10) ** int(found["exponent"])
         if found["exponent"]

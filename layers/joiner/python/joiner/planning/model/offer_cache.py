@@ -8,6 +8,7 @@ by its inputs alone, so a plan is the same with and without a cache.
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from joiner.catalogue.capacity_settings import NodeCapacities
 from joiner.planning.model.node_offers import OfferSet
 from joiner.pools import InvalidManifest
 
@@ -26,15 +27,16 @@ class OfferCache:
         self._sets: list[tuple[tuple[object, ...], OfferSet]] = []
         self._undominated: dict[object, Any] = {}
         self._conflicts: tuple[object, tuple[InvalidManifest, ...]] | None = None
+        self._capacities: list[tuple[tuple[object, ...], NodeCapacities]] = []
 
     def offer_set(self, inputs: tuple[object, ...], compile_set: Callable[[], OfferSet]) -> OfferSet:
         """Return the offer set of these inputs. Inputs are compared and not hashed; those that take long to compare
         should come last."""
-        position = next((position for position, (known, _) in enumerate(self._sets) if known == inputs), None)
-        found = (inputs, compile_set()) if position is None else self._sets.pop(position)
-        self._sets.insert(0, found)
-        del self._sets[MOST_OFFER_SETS:]
-        return found[1]
+        return _find_or_make(self._sets, inputs, compile_set)
+
+    def capacities(self, inputs: tuple[object, ...], make: Callable[[], NodeCapacities]) -> NodeCapacities:
+        """Return the capacities of nodes for these inputs, which are compared as those of an offer set."""
+        return _find_or_make(self._capacities, inputs, make)
 
     def overlay_conflicts(
         self, inputs: tuple[object, ...], find: Callable[[], tuple[InvalidManifest, ...]]
@@ -51,3 +53,15 @@ class OfferCache:
         if len(self._undominated) > MOST_DOMINANCE_ANSWERS:
             del self._undominated[next(iter(self._undominated))]
         return answer
+
+
+def _find_or_make(
+    answers: list[tuple[tuple[object, ...], Answer]], inputs: tuple[object, ...], make: Callable[[], Answer]
+) -> Answer:
+    """Return the answer for these inputs. It becomes the first of the list, which keeps as many as there are offer
+    sets."""
+    position = next((position for position, (known, _) in enumerate(answers) if known == inputs), None)
+    found = (inputs, make()) if position is None else answers.pop(position)
+    answers.insert(0, found)
+    del answers[MOST_OFFER_SETS:]
+    return found[1]

@@ -4,11 +4,11 @@ The order of the rules and most words are those of Karpenter, because users sear
 resources, offerings, limits, and then the rules between pods.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 
 from joiner import names
-from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable
+from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.catalogue.capacity_settings import describe_settings, find_tight_settings
 from joiner.catalogue.class_compatibility import Exclusion, explain_exclusions, find_exclusion
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
@@ -25,8 +25,8 @@ from joiner.planning.model.node_offers import (
 from joiner.planning.model.offer_compilation import DaemonOverhead
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import MOST_VARIANTS
-from joiner.planning.model.position_bits import bit_positions
 from joiner.planning.output.excluded_pools import find_excluded_label, find_invalid_pools, list_required_pools
+from joiner.planning.output.resource_shortages import CapacitiesOf, explain_shortage, find_capacities, list_usable
 from joiner.planning.plan import INCOMPATIBLE, OVER_LIMIT, TEMPORARY, UNTOLERATED, Reason
 from joiner.planning.state.blocked_spreads import describe_unreachable_domains
 from joiner.planning.state.limit_violations import AddressViolation, LimitViolation, PoolLimitViolation
@@ -37,6 +37,8 @@ from joiner.pools import InvalidManifest
 Alternatives = tuple[Requirements, ...]
 Lacking = Callable[[PoolOffers, Alternatives], tuple[str, str, str]]
 """What a pool lacks for pods with these alternatives; computed once for all groups with equal alternatives."""
+TooLarge = Callable[[PodGroup, PoolOffers, Sequence[NodeOffer]], Reason]
+"""The reason when none of the offers that accept a group can hold a pod of it."""
 
 ENOUGH_TRIED = 200
 BY_NAME = "it selects a node by name, and the name of a new node is not known yet"
@@ -52,7 +54,9 @@ def explain_pending(
     """
     invalid = find_invalid_pools(problems, (pool_offers.pool for pool_offers in state.offered_pools))
     found: dict[PodGroup, tuple[Reason, ...]] = {}
-    lacking = cache(partial(_not_available, state, catalogue))
+    capacities = cache(partial(find_capacities, catalogue=catalogue, cache=state.cache))
+    lacking = cache(partial(_not_available, state, catalogue, capacities))
+    too_large = partial(explain_shortage, catalogue=catalogue, capacities=capacities)
     # The pool of a standalone claim launches one node, whatever pods are pending.
     pools = [pool_offers for pool_offers in state.offered_pools if not pool_offers.pool.claim]
     for group, number in state.left.items():
@@ -76,7 +80,7 @@ def explain_pending(
                 ),
             )
         else:
-            reason = partial(_reason, state, group, lacking=lacking, catalogue=catalogue)
+            reason = partial(_reason, state, group, lacking=lacking, too_large=too_large)
             found[group] = (*required, *map(reason, pools))
     return found
 
@@ -88,7 +92,7 @@ def _opts_out(group: PodGroup) -> bool:
 
 
 def _reason(
-    state: PlanState, group: PodGroup, pool_offers: PoolOffers, *, lacking: Lacking, catalogue: Catalogue
+    state: PlanState, group: PodGroup, pool_offers: PoolOffers, *, lacking: Lacking, too_large: TooLarge
 ) -> Reason:
     pool = pool_offers.pool.name
     taint = group.constraints.untolerated(pool_offers.pool.taints)
@@ -101,33 +105,13 @@ def _reason(
             pool,
             NO_TERMS if group.constraints.suits_no_node else BY_NAME,
         )
-    usable = sorted(
-        {
-            one
-            for variant in pool_offers.variants
-            for one in _open_to(group, pool_offers, variant.bits)
-            if not one.offering.commitment  # its type is offered at the on-demand price, too
-        },
-        key=lambda one: (one.offer, one.index),
-    )
+    usable = list_usable(group, pool_offers)
     if not usable:
         return Reason(pool, _requirements(group, pool_offers, lacking))
     large = [one for one in usable if fits(group, one.free)]
     if large:
         return _beyond_resources(state, group, pool_offers, large)
-    return _too_large(group, pool_offers, usable, catalogue)
-
-
-def _too_large(group: PodGroup, pool_offers: PoolOffers, usable: list[NodeOffer], catalogue: Catalogue) -> Reason:
-    """Return the reason when no offer holds such a pod: the settings that leave no room, if types have room without
-    them; the nearest offer and what it lacks."""
-    requests = group.constraints.requests
-    nearest = min(usable, key=lambda one: (_shortfall(group, one), one.offer))
-    lacks = requests.lacking(nearest.allocatable - nearest.overhead)
-    types = {one.model.name: (catalogue.types[one.model.name], one.overhead) for one in usable}
-    tight = find_tight_settings(requests, types.values(), pool_offers.node_class, pool_offers.pool)
-    why = f"no instance type has enough resources{describe_settings(tight)}"
-    return Reason(pool_offers.pool.name, why, nearest.offer, lacks)
+    return too_large(group, pool_offers, usable)
 
 
 def _beyond_resources(state: PlanState, group: PodGroup, pool_offers: PoolOffers, large: list[NodeOffer]) -> Reason:
@@ -158,14 +142,6 @@ def _explain_violation(exceeded: LimitViolation, state: PlanState, group: PodGro
     if isinstance(exceeded, PoolLimitViolation):
         return exceeded.text(group.constraints.requests, state.planned_of(exceeded.pool, exceeded.resource))
     return exceeded.text()
-
-
-def _open_to(group: PodGroup, pool_offers: PoolOffers, bits: Mapping[int, int]) -> list[NodeOffer]:
-    return [pool_offers.launchable[position] for position in bit_positions(bits[group.index])]
-
-
-def _shortfall(group: PodGroup, one: NodeOffer) -> float:
-    return sum(max(amount - one.free[position], 0) / amount for position, amount in group.needs)
 
 
 def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) -> str:
@@ -210,7 +186,11 @@ def _suggest_value(wanted: ValueSet, possible: Iterable[str | None]) -> str:
 
 
 def _not_available(
-    state: PlanState, catalogue: Catalogue, pool_offers: PoolOffers, where: Alternatives
+    state: PlanState,
+    catalogue: Catalogue,
+    capacities: CapacitiesOf,
+    pool_offers: PoolOffers,
+    where: Alternatives,
 ) -> tuple[str, str, str]:
     """Return a few unavailable offerings that would meet the requirements, the nearest of the types on which daemons
     leave too little capacity, and why the class excludes types that would meet the requirements."""
@@ -231,24 +211,25 @@ def _not_available(
                 excluded[known.name] = exclusion
             continue
         _, _, overhead = daemons.on(labels, {})
-        if lacks := overhead.lacking(compute_allocatable(known, pool_offers.node_class, pool)):
+        if lacks := overhead.lacking(capacities(pool_offers).allocatable(known)):
             filled[known.name] = known, overhead
-            short_of = " and ".join(format_amount(name, value) for name, value in sorted(lacks.items()))
-            full.append(
-                (
-                    sum(value / overhead[name] for name, value in lacks.items()),
-                    f"on {known.name} they are short of {short_of}",
-                )
-            )
+            full.append(_describe_daemons(known.name, overhead, lacks))
             continue
         on = "" if offering.tenancy == names.DEFAULT_TENANCY else f" on {offering.tenancy} hardware"
         short.append(f"{offering.capacity_type} {known.name} in {offering.zone}{on}")
         if len(short) == 3:
             return ", ".join(short), "", ""
     why = explain_exclusions([*excluded.values()], subject, "the pod and the pool allow") if excluded else ""
-    tight = find_tight_settings(Resources(), filled.values(), pool_offers.node_class, pool)
+    tight = find_tight_settings(Resources(), filled.values(), capacities(pool_offers)) if filled else ()
     nearest = f"{min(full)[1]}{describe_settings(tight)}" if full else ""
     return ", ".join(short), nearest, why
+
+
+def _describe_daemons(name: str, overhead: Resources, lacks: Resources) -> tuple[float, str]:
+    """Return which share of their requests the daemons lack on an instance type, and what they lack."""
+    short_of = " and ".join(format_amount(resource, value) for resource, value in sorted(lacks.items()))
+    share = sum(value / overhead[resource] for resource, value in lacks.items())
+    return share, f"on {name} they are short of {short_of}"
 
 
 def _list_missing(
