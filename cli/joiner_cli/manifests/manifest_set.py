@@ -30,7 +30,7 @@ from joiner_cli.manifests.cluster_addresses import find_ip_family
 from joiner_cli.manifests.manifest_documents import EmptyInput, ManifestDocument, UnreadableInput
 from joiner_cli.manifests.manifest_kinds import PLURALS, WORKLOADS, UnknownKind, recognize_kind
 from joiner_cli.manifests.openapi_schemas import ParsedManifest, Schemas
-from joiner_cli.manifests.readiness import Readiness, read_readiness
+from joiner_cli.manifests.readiness import Readiness, close_claims_without_class, read_readiness
 from joiner_cli.manifests.schema_structs import SchemaStructs
 from joiner_cli.manifests.validation.manifest_validation import (
     check_independent_fields,
@@ -291,10 +291,13 @@ class _ManifestReader:
         absent = [one for one in snapshot.problems if is_absent_class(one)]
         absent.extend(find_missing_classes(claims, snapshot.classes, snapshot.problems))
         absences = [_assume_class(one, snapshot.classes, broken, self.unread_texts) for one in absent]
-        self.problems.extend(absences)
         classes, defaults = ClassAdmission(lists), DefaultSpreads(self.default_spreads, lists)
         pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes, defaults))]
         closed = readiness.closed_pools(snapshot.pools, [one.key for one in snapshot.classes])
+        closed |= close_claims_without_class(snapshot.claims, absences)
+        # A cluster has looked for the classes of these: nothing is assumed about them
+        absences = [one for one in absences if one.severity != "info" or one.object not in closed]
+        self.problems.extend(absences)
         closed |= {one.object: f"its class {one.value} is not known: {one.remedy}" for one in absences if _closes(one)}
         return replace(
             snapshot,

@@ -13,11 +13,12 @@ EC2NodeClass/default: status.conditions[Ready] is False: SubnetsReady: no subnet
 no nodes for it, so this plan has none: correct it, or remove its status to plan it as ready
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from joiner.pools import Conditions, InvalidManifest, NodePool
+from joiner.planning.state.static_pools import NOT_LAUNCHED
+from joiner.pools import Conditions, InvalidManifest, NodeClaim, NodePool
 
 Manifest = Mapping[str, Any]
 
@@ -26,6 +27,9 @@ POOLS: Final = ("NodePool", "Provisioner")
 NO_NODES: Final = "the cluster launches no nodes for it, so this plan has none"
 REMEDY: Final = "correct it, or remove its status to plan it as ready"
 OUTDATED: Final = "this is about an older version of it; this plan counts it as ready"
+NOT_LAUNCHABLE: Final = "NotLaunchable"
+"""The reason of the condition `Launched` of a claim for which no plan had a node (`reporting.launch_conditions`). Other
+reasons are those of EC2, which was asked: a class was there."""
 UNDECIDED: Final = "this plan counts it as ready"
 
 
@@ -70,6 +74,23 @@ def read_readiness(by_kind: Mapping[str, Sequence[Manifest]]) -> Readiness:
                 InvalidManifest(key, "status.conditions[Ready]", ready.status, f"{why}; {remedy}", "warning")
             )
     return Readiness(found["pools"], found["classes"], tuple(warnings))
+
+
+def close_claims_without_class(claims: Iterable[NodeClaim], absences: Iterable[InvalidManifest]) -> dict[str, str]:
+    """Return the claims of users that a plan may not launch, each with the reason: those with a missing class that a
+    cluster could not launch either. ``absences`` are the missing classes.
+
+    A claim whose class is among the manifests is planned, because the class may be newer than the status.
+    """
+    without_class = {one.object for one in absences}
+    found = {}
+    for claim in claims:
+        launched = claim.conditions["Launched"]
+        outdated = launched.observed_generation not in (None, claim.generation)
+        refused = launched.status == "False" and launched.reason == NOT_LAUNCHABLE and not outdated
+        if claim.key in without_class and refused:
+            found[claim.key] = f"status.conditions[Launched] is False: {launched.message.removeprefix(NOT_LAUNCHED)}"
+    return found
 
 
 def _waits_for_class(pool: NodePool, classes: Sequence[str]) -> bool:

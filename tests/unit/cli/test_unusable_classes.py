@@ -299,3 +299,60 @@ def test_a_class_that_is_not_among_the_manifests_has_types_that_al2023_boots_on(
 
     assert not without["instanceType"].startswith("a1.")
     assert without == with_class
+
+
+NO_CLASS = "its class EC2NodeClass/default does not exist: create it"
+
+
+def refused_claim(reason: str = "NotLaunchable", **condition: Any) -> dict[str, Any]:
+    message = f"no instance is launched for it: {NO_CLASS}"
+    launched = {"type": "Launched", "status": "False", "reason": reason, "message": message, **condition}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": "mine", "generation": 2},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [],
+        },
+        "status": {"conditions": [launched]},
+    }
+
+
+def test_nothing_is_assumed_about_the_missing_class_of_a_pool_that_is_not_ready(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    answer = plan(tmp_path, catalogue, {**pool(), "status": NO_SUBNET})
+
+    assert (answer.exit_code, answer.json["nodes"]) == (2, [])
+    assert "is assumed" not in answer.err
+
+
+def test_a_claim_that_the_cluster_does_not_launch_for_want_of_its_class_has_no_node(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, refused_claim()), "--catalogue", catalogue, "-o", "json")
+
+    assert (answer.exit_code, answer.json["nodes"]) == (2, [])
+    reason = f"status.conditions[Launched] is False: {NO_CLASS}"
+    assert [(one["object"], one["reason"]) for one in answer.json["unlaunched"]] == [("NodeClaim/mine", reason)]
+    assert f"NodeClaim/mine: no instance is launched for it: {reason}" in answer.err
+    assert "is assumed" not in answer.err
+
+
+@pytest.mark.parametrize(
+    "manifests",
+    [
+        [refused_claim(), node_class()],
+        [refused_claim(observedGeneration=1)],
+        [refused_claim("InsufficientCapacity")],
+        [refused_claim(status="Unknown")],
+    ],
+    ids=["the class is there now", "the claim is newer", "EC2 was asked", "undecided"],
+)
+def test_a_claim_whose_status_does_not_decide_is_planned(
+    manifests: list[dict[str, Any]], tmp_path: Path, catalogue: Path
+) -> None:
+    answer = joiner("plan", "-f", write(tmp_path, *manifests), "--catalogue", catalogue, "-o", "json")
+
+    assert (answer.exit_code, len(answer.json["nodes"])) == (0, 1)

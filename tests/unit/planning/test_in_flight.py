@@ -215,6 +215,19 @@ def test_a_node_that_has_joined_is_closed_by_every_taint_but_filling() -> None:
     assert summary(planned_with(open_soon, {})) == (0, [("ip-10-0-0-1", "default-1", 1)])
 
 
+def test_a_device_that_a_claim_requests_comes_with_its_node_although_its_type_has_none() -> None:
+    device = "smarter-devices/fuse"
+    requests = {"requests": {"cpu": "1", device: "1"}}
+    mine = pods(1, containers=[{"name": "main", "resources": requests}])
+    booting = cluster(mine, claim(resources=requests))
+    starting = cluster(mine, claim(resources=requests), nodes=[joined(FILLING)])
+    complete = cluster(mine, claim(resources=requests, initialized=True), nodes=[joined()])
+
+    assert summary(planned_with(booting, {})) == (0, [("", "default-1", 1)])
+    assert summary(planned_with(starting, {})) == (0, [("ip-10-0-0-1", "default-1", 1)])
+    assert [one.pod for one in planned_with(complete, {}).pending] == ["default/web-0"]
+
+
 def test_running_pods_use_capacity_beside_the_slots_that_are_left() -> None:
     mine = pods(2, cpu="1")
     lists = cluster(

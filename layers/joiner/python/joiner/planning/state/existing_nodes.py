@@ -121,9 +121,7 @@ def _state_of_node(
     joining = claim is not None and not claim.initialized
     known = node.allocatable
     if claim is not None and joining:  # A node that has just joined does not yet report all of its capacity.
-        known = Resources(
-            {**claim.allocatable, **{name: amount for name, amount in node.allocatable.items() if amount}}
-        )
+        known = Resources({**_expected(claim), **{name: amount for name, amount in node.allocatable.items() if amount}})
     taints = tuple(taint for taint in node.taints if not (claim and _passes(taint, claim)))
     attachable = {**type_limits, **volumes.limits.get(node.name, {})}
     node_state = NodeState(
@@ -149,6 +147,12 @@ def _state_of_node(
             node_state.held[own] = node_state.held.get(own, 0) + 1
             node_state.ports.extend(own.constraints.host_ports)
     return node_state
+
+
+def _expected(claim: NodeClaim) -> Resources:
+    """Return what a node will be able to allocate when it is initialized: the allocatable resources of its claim, and
+    of devices that only a NodeOverlay gives its type, those that the claim requests."""
+    return Resources({**claim.requests, **claim.allocatable})
 
 
 def _with_new_names(labels: Mapping[str, str]) -> dict[str, str]:
@@ -184,11 +188,11 @@ def _state_of_claim(
     ``type_limits`` is how many volumes a node of its type can attach, by driver."""
     known = catalogue.types.get(claim.instance_type)
     labels: Mapping[str, str] = {**claim.requirements.fixed(), **claim.labels}
-    can = claim.allocatable if claim.launched else claim.requests
+    can = _expected(claim) if claim.launched else claim.requests
     if known is not None and pool is not None:
         node_class = snapshot.node_class(pool)
         labels = {**node_labels(pool, node_class, known, claim.zone, claim.capacity_type), **labels}
-        if claim.launched and not can:
+        if claim.launched and not claim.allocatable:
             can = compute_allocatable(known, node_class, pool, efa=bool(claim.requests.get(EFA, 0)))
     name = f"{claim.kind}/{claim.name}"
     node_state = NodeState(

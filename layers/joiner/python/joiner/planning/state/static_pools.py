@@ -127,6 +127,8 @@ def _exceed(ceilings: Ceilings, nodes: int, price_per_hour: float) -> bool:
 _MIN_VALUES: Final = "fewer values are available now than its minValues require: lower them, or allow more values"
 
 
+NOT_LAUNCHED: Final = "no instance is launched for it: "
+"""The beginning of the problem of a claim of a user."""
 NONE_AVAILABLE: Final = "is available now: allow more types or zones"
 """The end of the reason of a pool or a claim that no instance type suits."""
 
@@ -147,7 +149,7 @@ def report_unlaunched(lacking: UnlaunchedNodes, pools: Iterable[NodePool]) -> In
     """Return the warning of a pool that lacks nodes, or of a standalone claim, which has no field for their number."""
     pool = next(each for each in pools if each.key == lacking.owner)
     if pool.claim:
-        return InvalidManifest(pool.claim, "", "", f"no instance is launched for it: {lacking.reason}", "warning")
+        return InvalidManifest(pool.claim, "", "", f"{NOT_LAUNCHED}{lacking.reason}", "warning")
     remedy = f"{lacking.nodes} of these nodes cannot be launched: {lacking.reason}"
     return InvalidManifest(pool.key, REPLICAS, str(pool.replicas), remedy, "warning")
 
