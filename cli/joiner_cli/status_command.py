@@ -16,11 +16,13 @@ from joiner.adapters.ec2_client import Ec2
 from joiner.names import ACTING, DELETING, DRAINING, KEEPING, PAUSED, pause_parameter, stack_name
 from joiner.pools.timestamps import format_timestamp
 from joiner_cli.deployed_stack import DeployedStack, Region, aws_errors_reported, exit_with_error
+from joiner_cli.last_scale_up import LastScaleUp, find_last_scale_up
 from joiner_cli.pause_commands import ClusterArgument
 from joiner_cli.rendering.standard_output import print_result
 from joiner_cli.rendering.structured_output import render_json, render_yaml
 
 DOES_NOT_ACT: Final = 2
+EXECUTIONS: Final = "states:ListExecutions and states:DescribeExecution on the scale-up"
 
 STATES: Final[Mapping[str, tuple[str, str]]] = {
     ACTING: ("acting", "nodes are launched and removed"),
@@ -53,7 +55,7 @@ class StatusFormat(StrEnum):
 @dataclass(frozen=True, slots=True)
 class JoinerStatus:
     """The status of one deployment; ``since`` is when the parameter was written, ``nodes`` are instances by their state
-    in EC2, ``scale_up`` is the last execution."""
+    in EC2, ``scale_up`` is the last execution that did something."""
 
     cluster: str
     region: str
@@ -63,7 +65,7 @@ class JoinerStatus:
     effect: str
     since: datetime
     nodes: Mapping[str, int]
-    scale_up: Mapping[str, str] | None = None
+    scale_up: LastScaleUp | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `-o json`."""
@@ -75,13 +77,13 @@ class JoinerStatus:
             "effect": self.effect,
             "since": format_timestamp(self.since),
             "nodes": dict(self.nodes),
-            "lastScaleUp": dict(self.scale_up) if self.scale_up else None,
+            "lastScaleUp": self.scale_up.to_json() if self.scale_up else None,
         }
 
     def to_table(self) -> str:
         """Return one line for each field."""
         nodes = ", ".join(f"{number} {state}" for state, number in self.nodes.items()) or "none"
-        last = f"{self.scale_up['name']} {self.scale_up['status']}" if self.scale_up else "none"
+        last, *pending = self.scale_up.to_lines() if self.scale_up else ["none"]
         lines = {
             "cluster": f"{self.cluster} in {self.region}",
             "stack": f"{self.stack} {self.stack_status}",
@@ -89,7 +91,9 @@ class JoinerStatus:
             "nodes": nodes,
             "last scale-up": last,
         }
-        return "\n".join(f"{name:<15}{text}" for name, text in lines.items())
+        return "\n".join(
+            [*(f"{name:<15}{text}" for name, text in lines.items()), *(f"{'':<15}{one}" for one in pending)]
+        )
 
 
 def status_command(
@@ -103,7 +107,7 @@ def status_command(
     for the cluster.
     """
     here = DeployedStack.find(cluster, region)
-    needs = f"ssm:GetParameter on {pause_parameter(cluster)}, ec2:DescribeInstances, states:ListExecutions"
+    needs = f"ssm:GetParameter on {pause_parameter(cluster)}, ec2:DescribeInstances, {EXECUTIONS}"
     with aws_errors_reported(needs):
         found = _read_status(here)
     match output:
@@ -149,9 +153,6 @@ def _read_parameter(here: DeployedStack) -> Mapping[str, Any]:
     return found
 
 
-def _last_scale_up(here: DeployedStack) -> Mapping[str, str] | None:
+def _last_scale_up(here: DeployedStack) -> LastScaleUp | None:
     machine = here.outputs.get("ScaleUpArn")
-    if not machine:
-        return None
-    found = here.client("stepfunctions").list_executions(stateMachineArn=machine, maxResults=1)["executions"]
-    return {"name": found[0]["name"], "status": found[0]["status"]} if found else None
+    return find_last_scale_up(here.client("stepfunctions"), machine) if machine else None

@@ -43,10 +43,12 @@ class InstalledAccount:
         }
         role = iam.create_role(RoleName="states", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
         definition = json.dumps({"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}})
-        self.sweep = self.states.create_state_machine(name="sweep", definition=definition, roleArn=role)[
-            "stateMachineArn"
-        ]
-        outputs = {"SweepArn": {"Value": self.sweep}, "SettingsName": {"Value": "production"}}
+        self.sweep, self.scale_up = (
+            self.states.create_state_machine(name=name, definition=definition, roleArn=role)["stateMachineArn"]
+            for name in ("sweep", "scale-up")
+        )
+        arns = {"SweepArn": {"Value": self.sweep}, "ScaleUpArn": {"Value": self.scale_up}}
+        outputs = {**arns, "SettingsName": {"Value": "production"}}
         template = {"Resources": {"Any": MACHINE}, "Outputs": outputs}
         boto3.client("cloudformation", region_name="eu-west-1").create_stack(
             StackName=stack_name("prod"), TemplateBody=json.dumps(template)
@@ -55,7 +57,8 @@ class InstalledAccount:
     def remove(self) -> None:
         """Remove what the account holds: mock_aws forgets nothing while another mock_aws of the process is active."""
         boto3.client("cloudformation", region_name="eu-west-1").delete_stack(StackName=stack_name("prod"))
-        self.states.delete_state_machine(stateMachineArn=self.sweep)
+        for machine in (self.sweep, self.scale_up):
+            self.states.delete_state_machine(stateMachineArn=machine)
         boto3.client("iam").delete_role(RoleName="states")
         self.ssm.delete_parameter(Name=pause_parameter("prod"))
         found = self.ec2.describe_instances()["Reservations"]

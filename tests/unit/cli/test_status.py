@@ -24,6 +24,16 @@ def test_an_acting_joiner_and_its_nodes_are_shown(account: InstalledAccount) -> 
     assert lines["nodes"] == "2 running"
 
 
+def test_the_last_scale_up_is_shown(account: InstalledAccount) -> None:
+    account.states.start_execution(stateMachineArn=account.scale_up, name="up-1")
+
+    table, found = joiner("status", "prod"), joiner("status", "prod", "-o", "json").json["lastScaleUp"]
+
+    (line,) = [one for one in table.out.splitlines() if one.startswith("last scale-up")]
+    assert line == f"last scale-up  up-1 RUNNING, started {found['started']}"
+    assert (found["name"], found["status"], found["launched"], found["pending"]) == ("up-1", "RUNNING", 0, [])
+
+
 def test_a_pause_is_shown_with_the_command_that_ends_it(account: InstalledAccount) -> None:
     assert joiner("pause", "prod").exit_code == 0
 
