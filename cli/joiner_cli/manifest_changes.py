@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from joiner.catalogue.capacity_settings import list_capacity_settings
+from joiner.catalogue import Catalogue, compute_allocatable
+from joiner.catalogue.capacity_settings import find_volume_setting, list_capacity_settings
 from joiner.cluster import NodeSelectorTerm, Pod, PodConstraints, Requirements, Resources, Taint, Toleration
+from joiner.cluster.resources import EPHEMERAL_STORAGE
 from joiner.planning import Reason
 from joiner.pools import NodeClass, NodePool
 from joiner.pools.label_rules import key_fault
@@ -45,12 +47,18 @@ class ChangeOfClass:
     apply: Callable[[NodeClass | None, NodePool], tuple[NodeClass | None, NodePool]]
 
 
-def changes_of_settings(node_class: NodeClass | None, pool: NodePool) -> list[ChangeOfClass]:
-    """Return the changes of the settings that take capacity from the nodes of a pool."""
-    return [
-        ChangeOfClass(f"change {one.field}{one.value and f' ({one.value})'}", one.owner, one.remove_from)
-        for one in list_capacity_settings(node_class, pool)
-    ]
+def changes_of_settings(
+    node_class: NodeClass | None, pool: NodePool, reason: Reason, catalogue: Catalogue
+) -> list[ChangeOfClass]:
+    """Return the changes of the settings that take capacity from the nodes of a pool, and of the size of their volume
+    if the nearest node is short of ephemeral storage."""
+    found = list_capacity_settings(node_class, pool)
+    nearest = catalogue.types.get(reason.nearest.instance_type) if reason.nearest else None
+    if nearest and EPHEMERAL_STORAGE in reason.lacks:
+        has = compute_allocatable(nearest, node_class, pool).get(EPHEMERAL_STORAGE, 0)
+        volume = find_volume_setting(nearest, has + reason.lacks[EPHEMERAL_STORAGE], node_class, pool)
+        found += [volume] if volume else []
+    return [ChangeOfClass(one.change, one.owner, one.remove_from) for one in found]
 
 
 def changes_of_pod(pod: Pod, pool: NodePool, reason: Reason) -> list[ChangeOfPod]:

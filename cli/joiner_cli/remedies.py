@@ -83,7 +83,7 @@ class RemedySearch:
         of_pod = self._changes_of_pod()
         on_pod, on_pool = self._smallest(of_pod), self._change_pool(())
         node_class = self.found.manifests.snapshot.node_class(self.pool)
-        on_class = self._smallest(changes_of_settings(node_class, self.pool))
+        on_class = self._smallest(changes_of_settings(node_class, self.pool, self.reason, self.catalogue))
         if not on_pod and not on_pool and not on_class:
             both = self._change_pool(of_pod)
             pool_part = [one for one in both if isinstance(one, ChangeOfPool)]

@@ -103,6 +103,87 @@ def test_a_pod_that_is_too_large_for_every_type_has_no_setting_as_its_reason(tmp
     assert "maxPods" not in explained.out
 
 
+DEVICES: Mapping[str, tuple[dict[str, Any], str, str]] = {
+    "small": (
+        {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "25Gi"}}]},
+        "spec.blockDeviceMappings[0].ebs.volumeSize 25Gi of EC2NodeClass/default (35Gi are needed)",
+        "change spec.blockDeviceMappings[0].ebs.volumeSize (25Gi) to 35Gi",
+    ),
+    "default": (
+        {},
+        "the default volumeSize 20Gi of EC2NodeClass/default (35Gi are needed on /dev/xvda)",
+        "map a volumeSize of 35Gi in blockDeviceMappings (the default volumeSize is 20Gi)",
+    ),
+    "no pods": (
+        {"kubelet": {"maxPods": 0, "kubeReserved": {"cpu": "100m"}}},
+        "spec.kubelet.maxPods 0 of EC2NodeClass/default and the default volumeSize 20Gi of EC2NodeClass/default "
+        "(35Gi are needed on /dev/xvda)",
+        "change spec.kubelet.maxPods (0) and map a volumeSize of 35Gi in blockDeviceMappings (the default volumeSize "
+        "is 20Gi)",
+    ),
+    "second": (
+        {
+            "amiSelectorTerms": [{"alias": "bottlerocket@latest"}],
+            "blockDeviceMappings": [
+                {"deviceName": "/dev/xvda", "ebs": {"volumeSize": "80Gi"}},
+                {"deviceName": "/dev/xvdb", "ebs": {"volumeSize": "21Gi"}},
+            ],
+        },
+        "spec.blockDeviceMappings[1].ebs.volumeSize 21Gi of EC2NodeClass/default (35Gi are needed)",
+        "change spec.blockDeviceMappings[1].ebs.volumeSize (21Gi) to 35Gi",
+    ),
+}
+
+
+def needing_storage(amount: str) -> dict[str, Any]:
+    found = pod("a", cpu="500m")
+    found["spec"]["containers"][0]["resources"]["requests"]["ephemeral-storage"] = amount
+    return found
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_a_volume_that_is_too_small_is_the_reason_with_the_size_that_is_needed(
+    name: str, tmp_path: Path, catalogue: Path
+) -> None:
+    """Of 35 GiB, 10 % are left free for the eviction threshold, and 1 GiB for the kubelet."""
+    spec, named, changed = DEVICES[name]
+    file = write(tmp_path, node_class(**spec), pool(requirements=[TYPES]), needing_storage("30Gi"))
+
+    planned = joiner("plan", "-f", file, "--catalogue", catalogue, "-o", "json")
+    explained = joiner("explain", "pod", "a", "-f", file, "--catalogue", catalogue)
+
+    (reason,) = planned.json["pending"][0]["reasons"]
+    assert reason["reason"] == f"no instance type has enough resources, because of {named}"
+    assert f"EC2NodeClass/default would have to {changed}." in explained.out
+
+
+def test_the_size_that_is_named_holds_the_pod_and_no_smaller_one_does(tmp_path: Path, catalogue: Path) -> None:
+    for size, placed in (("34Gi", False), ("35Gi", True)):
+        mapped = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": size}}]
+        own = node_class(blockDeviceMappings=mapped)
+        file = write(tmp_path, own, pool(requirements=[TYPES]), needing_storage("30Gi"))
+
+        planned = joiner("plan", "-f", file, "--catalogue", catalogue, "-o", "json").json
+
+        assert ([len(planned["nodes"]), len(planned["pending"])]) == [placed, not placed]
+
+
+def test_no_volume_is_named_that_is_larger_than_those_of_ebs(tmp_path: Path, catalogue: Path) -> None:
+    file = write(tmp_path, node_class(), pool(requirements=[TYPES]), needing_storage("80Ti"))
+
+    planned = joiner("plan", "-f", file, "--catalogue", catalogue, "-o", "json")
+
+    assert planned.json["pending"][0]["reasons"][0]["reason"] == "no instance type has enough resources"
+
+
+def test_a_pod_for_efa_fits_on_the_types_that_have_it(tmp_path: Path) -> None:
+    asking = pod("a")
+    asking["spec"]["containers"][0]["resources"]["limits"] = {EFA: "4"}
+    file = write(tmp_path, node_class(), pool(requirements=[{**TYPES, "values": ["p4d.24xlarge"]}]), asking)
+
+    assert "1 instance type of NodePool/default can hold it" in joiner("explain", "pod", "a", "-f", file).out
+
+
 def daemon_set(name: str) -> dict[str, Any]:
     template = {"metadata": {"labels": {"app": name}}, "spec": pod(name)["spec"]}
     spec = {"selector": {"matchLabels": {"app": name}}, "template": template}

@@ -15,6 +15,7 @@ from typing import Final
 from joiner.catalogue.family_capacity import PRIVATE_ADDRESS, family_capacity
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_types import InstanceType, Interfaces
+from joiner.catalogue.pod_volumes import count_instance_store, find_pod_volume
 from joiner.cluster import InvalidField, Resources
 from joiner.cluster.quantities import parse_amount
 from joiner.cluster.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
@@ -29,7 +30,6 @@ VM_MEMORY_OVERHEAD: Final = 0.075  # maximum share of the advertised memory that
 ROOT_VOLUME_GIB: Final = 20
 ADDED_DEVICES: Final = (EFA, PRIVATE_ADDRESS)
 """Resources of nodes that no instance type of a catalogue has: its class or the requests of pods decide about them."""
-LOCAL_NVME: Final = "karpenter.k8s.aws/instance-local-nvme"
 
 
 def compute_allocatable(
@@ -191,17 +191,7 @@ def _eviction(kubelet: KubeletConfiguration, signal: str, whole: int, default: i
 def _storage(instance_type: InstanceType, node_class: NodeClass | None) -> int:
     if node_class is None:
         return instance_type.capacity.get(EPHEMERAL_STORAGE, 0)
-    family = family_capacity(node_class)
-    local = instance_type.labels.get(LOCAL_NVME) if family.mounts_instance_store else None
-    if node_class.instance_store_policy == "RAID0" and local:
-        return int(local) * GB
-    devices = node_class.block_devices
-    chosen = None if family.fixed_pods_device else next((one for one in devices if one.root), None)
-    if chosen is None and node_class.ami_family == "Custom" and devices:
-        chosen = devices[-1]
-    if chosen is None:
-        chosen = next((one for one in devices if one.device_name == family.pods_device), None)
-    return (chosen.size_gib if chosen and chosen.size_gib else family.volume_gib) * GIB
+    return count_instance_store(instance_type, node_class) * GB or find_pod_volume(node_class).size_gib * GIB
 
 
 def _has_defaults(node_class: NodeClass | None) -> bool:

@@ -4,13 +4,23 @@ room for a pod.
 A pod may be too large for every instance type only because of such a setting, and then the setting is the reason.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from joiner.catalogue.allocatable import ADDED_DEVICES, compute_allocatable
+from joiner.catalogue.family_capacity import family_capacity
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_types import InstanceType
+from joiner.catalogue.pod_volumes import (
+    LARGEST_GIB,
+    MAPPINGS,
+    count_instance_store,
+    describe_size_field,
+    find_pod_volume,
+    with_pod_volume,
+)
 from joiner.cluster import Resources
 from joiner.cluster.resources import EPHEMERAL_STORAGE, MEMORY, PODS
 from joiner.pools import KubeletConfiguration, NodeClass, NodePool
@@ -20,7 +30,7 @@ from joiner.pools.node_class import field_path
 OF_KUBELET: Final = ("maxPods", "podsPerCore", "kubeReserved", "systemReserved", "evictionHard")
 """The kubelet's settings that decide what pods can use of a node."""
 INTERFACES: Final = "networkInterfaces"
-VOLUMES: Final = "blockDeviceMappings"
+VOLUMES: Final = MAPPINGS
 RESERVED_INTERFACES: Final = "reservedInterfaces"
 """The setting of the cluster that takes network interfaces, and so pods, from the types of its catalogue."""
 OF_SIGNALS: Final = {"memory": MEMORY, "nodefs": EPHEMERAL_STORAGE}
@@ -43,12 +53,23 @@ class CapacitySetting:
     value: str
     owner: str
     resources: frozenset[str] = frozenset()
+    needed: str = ""
+    """What it must be, of a volume that is too small."""
+    size_gib: int = 0
 
     def __str__(self) -> str:
-        return f"{self.field}{self.value and f' {self.value}'} of {self.owner}"
+        return f"{self.field}{self.value and f' {self.value}'} of {self.owner}{self.needed and f' ({self.needed})'}"
+
+    @property
+    def change(self) -> str:
+        """Return what to do about the setting, as an infinitive without "to"."""
+        if self.size_gib and not self.field.startswith("spec."):
+            return f"map a volumeSize of {self.size_gib}Gi in {MAPPINGS} ({self.field} is {self.value})"
+        value = f" ({self.value})" if self.value else ""
+        return f"change {self.field}{value}{f' to {self.size_gib}Gi' if self.size_gib else ''}"
 
     def remove_from(self, node_class: NodeClass | None, pool: NodePool) -> tuple[NodeClass | None, NodePool]:
-        """Return the class and the pool without the setting."""
+        """Return the class and the pool without the setting, or with the size that the volume needs."""
         if self.name == RESERVED_INTERFACES:
             return node_class, pool  # The catalogue has it, and not the class.
         if self.owner == pool.key:
@@ -58,7 +79,7 @@ class CapacitySetting:
         if self.name == INTERFACES:
             return replace(node_class, network_interfaces=()), pool
         if self.name == VOLUMES:
-            return replace(node_class, block_devices=()), pool
+            return with_pod_volume(node_class, self.size_gib), pool
         return replace(node_class, kubelet=_without(node_class.kubelet, self.name)), pool
 
 
@@ -78,15 +99,9 @@ def list_capacity_settings(node_class: NodeClass | None, pool: NodePool) -> list
         if name in config
     ]
     if node_class is not None:
-        lists = (
-            (INTERFACES, node_class.network_interfaces, {PODS, MEMORY, *ADDED_DEVICES}),
-            (VOLUMES, node_class.block_devices, {EPHEMERAL_STORAGE}),
-        )
-        found += [
-            CapacitySetting(name, field_path(node_class, name), "", node_class.key, frozenset(resources))
-            for name, each, resources in lists
-            if each
-        ]
+        resources = frozenset({PODS, MEMORY, *ADDED_DEVICES})
+        if node_class.network_interfaces:
+            found.append(CapacitySetting(INTERFACES, field_path(node_class, INTERFACES), "", node_class.key, resources))
     return found
 
 
@@ -105,6 +120,34 @@ def _list_resources(name: str, value: Any) -> frozenset[str]:
     return frozenset({PODS, MEMORY})  # Some images reserve memory for the pods of their node.
 
 
+def find_volume_setting(
+    known: InstanceType, storage: int, node_class: NodeClass | None, pool: NodePool
+) -> CapacitySetting | None:
+    """Return the size of the volume with the files of pods as the setting that leaves less than ``storage`` bytes of
+    ephemeral storage on nodes of this type; None if no size of it leaves enough."""
+    if node_class is None or count_instance_store(known, node_class):
+        return None
+
+    def suffices(size_gib: int) -> bool:
+        return storage <= compute_allocatable(known, with_pod_volume(node_class, size_gib), pool)[EPHEMERAL_STORAGE]
+
+    if not suffices(LARGEST_GIB):
+        return None
+    least = 1 if family_capacity(node_class).fixed_pods_device else family_capacity(node_class).volume_gib
+    size = bisect_left(range(LARGEST_GIB), True, lo=least, key=suffices)  # The image's own volume may not be smaller.
+    volume = find_pod_volume(node_class)
+    where = "" if volume.position is not None else f" on {volume.device}"
+    return CapacitySetting(
+        VOLUMES,
+        describe_size_field(node_class),
+        f"{volume.size_gib}Gi",
+        node_class.key,
+        frozenset({EPHEMERAL_STORAGE}),
+        f"{size}Gi are needed{where}",
+        size,
+    )
+
+
 class NodeCapacities:
     """What pods can use of the nodes of one class and pool, with their settings and without some of them.
 
@@ -116,6 +159,7 @@ class NodeCapacities:
         self.settings = tuple(list_capacity_settings(node_class, pool))
         self._owners: dict[tuple[CapacitySetting, ...], tuple[NodeClass | None, NodePool]] = {(): (node_class, pool)}
         self._known: dict[tuple[str, tuple[str, ...], bool], Resources] = {}
+        self._volumes: dict[tuple[object, ...], CapacitySetting | None] = {}
 
     def allocatable(
         self, known: InstanceType, without: tuple[CapacitySetting, ...] = (), *, efa: bool = False
@@ -128,6 +172,19 @@ class NodeCapacities:
             every = _with_all_interfaces(known) if RESERVED_INTERFACES in left_out else known
             self._known[asked] = compute_allocatable(every, *self._without(without), efa=efa)
         return self._known[asked]
+
+    def volume_setting(
+        self, known: InstanceType, storage: int, without: tuple[CapacitySetting, ...] = ()
+    ) -> CapacitySetting | None:
+        """Return what `find_volume_setting` does, without these settings. Nodes with equal ephemeral storage have equal
+        reserves of it, and so need equal volumes."""
+        node_class, pool = self._without(without)
+        if node_class is None or count_instance_store(known, node_class):
+            return None
+        asked = (storage, self.allocatable(known, without).get(EPHEMERAL_STORAGE, 0), *(one.name for one in without))
+        if asked not in self._volumes:
+            self._volumes[asked] = find_volume_setting(known, storage, node_class, pool)
+        return self._volumes[asked]
 
     def _without(self, settings: tuple[CapacitySetting, ...]) -> tuple[NodeClass | None, NodePool]:
         """Return the class and the pool without these settings."""
@@ -155,12 +212,17 @@ def find_tight_settings(
         RESERVED_INTERFACES, "nodes.reservedInterfaces", reserved, "the settings", frozenset({PODS})
     )
     single = (*capacities.settings, interfaces) if reserved else capacities.settings
-    if alone := [one for one in single if any(each.fits_without((one,), capacities) for each in listed)]:
+    alone = [one for one in single if any(each.fits_without((one,), capacities) for each in listed)]
+    if volume := next(filter(None, (each.find_volume((), capacities) for each in listed)), None):
+        alone.append(volume)
+    if alone:
         return alone
     for each in listed:
         together = tuple(one for one in capacities.settings if each.short_of & one.resources)
         if len(together) > 1 and each.fits_without(together, capacities):
             return list(together)
+        if together and (volume := each.find_volume(together, capacities)):
+            return [*together, volume]
     return []
 
 
@@ -178,6 +240,16 @@ class ShortType:
         if not self.short_of <= frozenset().union(*(one.resources for one in settings)):
             return False
         return self.wanted.fits(capacities.allocatable(self.known, settings, efa=EFA in self.wanted))
+
+    def find_volume(self, without: tuple[CapacitySetting, ...], capacities: NodeCapacities) -> CapacitySetting | None:
+        """Return the size of the volume as a setting, if a node without these settings is short of nothing else."""
+        others = frozenset().union({EPHEMERAL_STORAGE}, *(one.resources for one in without))
+        if EPHEMERAL_STORAGE not in self.short_of or not self.short_of <= others:
+            return None
+        has = capacities.allocatable(self.known, without, efa=EFA in self.wanted)
+        if set(self.wanted.lacking(has)) != {EPHEMERAL_STORAGE}:
+            return None
+        return capacities.volume_setting(self.known, self.wanted[EPHEMERAL_STORAGE], without)
 
 
 def _may_hold(known: InstanceType, wanted: Resources) -> bool:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from joiner import names
-from joiner.catalogue.allocatable import LOCAL_NVME
 from joiner.catalogue.family_capacity import WINDOWS_BUILD, family_capacity, family_labels
 from joiner.catalogue.instance_types import Catalogue, InstanceType
+from joiner.catalogue.pod_volumes import LOCAL_NVME
 from joiner.pools import Image, InvalidManifest, NodeClass, NodePool, ResolvedNodeClass
 from joiner.pools.node_class import EFA_ONLY, field_path
 
