@@ -12,7 +12,6 @@ from joiner import names
 from joiner.catalogue import InstanceType, Offering
 from joiner.catalogue.capacity_settings import NodeCapacities, describe_settings, find_tight_settings
 from joiner.catalogue.class_compatibility import find_exclusion
-from joiner.catalogue.exotic_types import find_unrequested
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
 from joiner.catalogue.reserved_offerings import list_reserved_offerings
@@ -27,7 +26,7 @@ from joiner_cli.missing_spot_prices import SPOT_POD, SPOT_POOLS
 from joiner_cli.remedies import RemedySearch
 from joiner_cli.rendering.text_columns import format_columns, format_dollars
 
-POOL, OFFERED, POD, SIZE, UNREQUESTED, FITS = range(6)
+POOL, OFFERED, POD, SIZE, FITS = range(5)
 """The rules that exclude an instance type, in the order of the planner; FITS means that none of them does."""
 
 
@@ -87,7 +86,6 @@ def group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[Ty
     wanted = _pod_requirements(pod, found.manifests.snapshot)
     daemons = found.manifests.snapshot.daemon_sets
     grouped: dict[tuple[int, str], list[str]] = {}
-    fitting: list[InstanceType] = []
     own = found.manifests.snapshot.node_class(pool)
     capacities, efa = NodeCapacities(own, pool), EFA in pod.requests
     for known in found.catalogue.catalogue.types.values():
@@ -99,27 +97,8 @@ def group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[Ty
             if lacks:
                 tight = describe_settings(find_tight_settings(pod.requests, [(known, overhead)], capacities))
                 stage, rule = SIZE, f"too small: short of {' and '.join(sorted(lacks))}{tight}"
-        if stage == FITS:
-            fitting.append(known)
-        else:
-            grouped.setdefault((stage, rule), []).append(known.name)
-    unrequested = _find_unrequested(fitting, pool, wanted, found)
-    for known in fitting:
-        rule = unrequested.get(known.name, "")
-        grouped.setdefault((UNREQUESTED if rule else FITS, rule), []).append(known.name)
+        grouped.setdefault((stage, rule), []).append(known.name)
     return [TypeGroup(stage, rule, tuple(sorted(types))) for (stage, rule), types in sorted(grouped.items())]
-
-
-def _find_unrequested(
-    fitting: Iterable[InstanceType], pool: NodePool, wanted: Sequence[Requirements], found: ManifestPlan
-) -> dict[str, str]:
-    """Return the rule for each type that could hold the pod and is launched only for pods or pools that ask for it."""
-    reservations = found.classes[pool.class_ref.key].reservations if pool.class_ref.key in found.classes else ()
-    labels = {one.name: one.labels for one in fitting if not any(list_reserved_offerings(reservations, one))}
-    return {
-        name: f"{' and '.join(sorted(kinds))}: neither the pod nor the pool asks for it"
-        for name, kinds in find_unrequested(labels, (pool.requirements, *wanted)).items()
-    }
 
 
 def _pod_requirements(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:

@@ -18,7 +18,6 @@ from joiner.pools.timestamps import format_timestamp
 from joiner_cli.manifest_plan import ManifestPlan
 from joiner_cli.pending_explanation import (
     FITS,
-    UNREQUESTED,
     and_more,
     describe_offer,
     explain_pending_pod,
@@ -27,6 +26,7 @@ from joiner_cli.pending_explanation import (
 )
 from joiner_cli.rendering.text_columns import format_columns, format_dollars
 from joiner_cli.rendering.text_columns import shorten_names as listed
+from joiner_cli.unrequested_types import NO_TYPES, UnrequestedTypes, find_unrequested_types
 from joiner_cli.what_if_plans import apply_plan, what_if_effort
 
 EVERY_ZONE: Final = "*"
@@ -85,7 +85,8 @@ def _suggest(near: Sequence[str]) -> str:
 
 def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
     others = [one for one in node.pods if one != pod.key]
-    offer = node.offer
+    offer, pool = node.offer, find_pool(node.pool, found)
+    unrequested = find_unrequested_types(pod, pool, found) if pool else NO_TYPES
     used = node.requests + node.daemon_overhead
     lines = [
         f"{pod.key} goes to a new node of {node.pool}: {describe_offer(offer)}.",
@@ -104,21 +105,25 @@ def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
             ],
         ),
         "",
-        f"Why there: {_explain_choice(pod, node, others, found)}",
+        f"Why there: {_explain_choice(pod, node, others, found, unrequested)}",
+        *_explain_unrequested(node, others, unrequested),
     ]
     same = [one for one in node.alternatives[1:] if one.price_per_hour <= offer.price_per_hour]
     if same:
         lines.append(
             f"As good: {', '.join(f'{one.instance_type} in {one.zone}' for one in same[:4])}{and_more(len(same) - 4)}."
         )
-    lines += _describe_left_out(pod, node, found)
+    lines += _describe_left_out(node, unrequested)
     lines.append(f"Next best: {_plan_next_best(node, found)}")
     return "\n".join(lines)
 
 
-def _explain_choice(pod: Pod, node: PlannedNode, others: Sequence[str], found: ManifestPlan) -> str:
+def _explain_choice(
+    pod: Pod, node: PlannedNode, others: Sequence[str], found: ManifestPlan, unrequested: UnrequestedTypes
+) -> str:
     large = [group for group in group_types(pod, find_pool(node.pool, found), found) if group.stage == FITS]
-    number = sum(len(group.types) for group in large)
+    usable = {name for group in large for name in group.types if name not in unrequested.kinds}
+    number = len(usable | {node.instance_type})
     can = f"{number:,} instance {'type' if number == 1 else 'types'} of {node.pool} can hold it"
     if not others:
         return f"{can}; this is the cheapest plan found, with the pod alone on its node."
@@ -126,23 +131,25 @@ def _explain_choice(pod: Pod, node: PlannedNode, others: Sequence[str], found: M
     return f"{can}; with {listed(others, most=4)} this one is part of the cheapest plan found ({price}/h)."
 
 
-def _describe_left_out(pod: Pod, node: PlannedNode, found: ManifestPlan) -> list[str]:
-    """Return a line about the types that could hold the pod, are launched only for pods that ask for them, and cost no
-    more than its node."""
-    groups = group_types(pod, find_pool(node.pool, found), found)
-    prices = {
-        one.name: min(
-            (each.price_per_hour for each in one.offerings if each.capacity_type == node.capacity_type),
-            default=float("inf"),
-        )
-        for one in found.catalogue.catalogue.types.values()
-    }
-    return [
-        f"Left out: {listed(cheap, most=4)} ({group.rule})."
-        for group in groups
-        if group.stage == UNREQUESTED
-        and (cheap := [name for name in group.types if prices[name] <= node.offer.price_per_hour])
-    ]
+def _explain_unrequested(node: PlannedNode, others: Sequence[str], unrequested: UnrequestedTypes) -> list[str]:
+    """Return a line about a node of a type that is launched only for pods that ask for it, and the pod does not."""
+    name = node.instance_type
+    if name not in unrequested.kinds:
+        return []
+    openers = [one for one in others if one in unrequested.openers[name]]
+    if openers:
+        return [f"Of this type because {listed(openers)} {'needs' if len(openers) == 1 else 'need'} it."]
+    return [f"The last resort ({unrequested.rule(name)}): no place of other types was found."]
+
+
+def _describe_left_out(node: PlannedNode, unrequested: UnrequestedTypes) -> list[str]:
+    """Return lines about the types that could hold the pod, are launched only for pods that ask for them, and of which
+    a node costs no more than its node."""
+    by_rule: dict[str, list[str]] = {}
+    for name, price in sorted(unrequested.prices.items()):
+        if name != node.instance_type and price <= node.offer.price_per_hour:
+            by_rule.setdefault(unrequested.rule(name), []).append(name)
+    return [f"Left out: {listed(cheap, most=4)} ({rule})." for rule, cheap in sorted(by_rule.items())]
 
 
 def _plan_next_best(node: PlannedNode, found: ManifestPlan) -> str:

@@ -6,7 +6,7 @@ another type remains. Source: karpenter-provider-aws, ``pkg/providers/instance/f
 with FPGAs and media accelerators are added here, for the same reason.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from joiner import names
@@ -61,32 +61,6 @@ def named_kinds(labels: Mapping[str, str], requirements: Requirements) -> frozen
         elif key.startswith(DEVICE_LABELS) and ABSENT not in values:
             named |= {ACCELERATORS}
     return named
-
-
-def find_unrequested(
-    types: Mapping[str, Mapping[str, str]], requirements: Iterable[Requirements]
-) -> dict[str, frozenset[str]]:
-    """Return the types that can hold a pod and that a plan does not launch for it, with the kinds that no requirement
-    of its pool or its own names. ``types`` are the labels of all types that can hold it, by name.
-
-    If there is no other type, those that are bare metal or have accelerators, but not both, are launched.
-
-    >>> gpus = {DEVICE_COUNTS[0]: "1"}
-    >>> types = {"m5.large": {}, "m5.metal": {}, "g5.xlarge": gpus, "g5.metal": gpus}
-    >>> sorted(find_unrequested(types, []))
-    ['g5.metal', 'g5.xlarge', 'm5.metal']
-    >>> sorted(find_unrequested({name: types[name] for name in ("g5.xlarge", "g5.metal")}, []))
-    ['g5.metal']
-    """
-    listed = list(requirements)
-    left = {
-        name: exotic_kinds(name, labels) - COMMON.union(*(named_kinds(labels, one) for one in listed))
-        for name, labels in types.items()
-    }
-    if all(left.values()):
-        of_one_kind = COMMON.union(*(kinds for kinds in left.values() if len(kinds) == 1))
-        left = {name: (kinds - of_one_kind or kinds) for name, kinds in left.items() if of_one_kind and len(kinds) > 1}
-    return {name: kinds for name, kinds in left.items() if kinds}
 
 
 def names_kinds(requirements: Requirements) -> bool:
