@@ -9,16 +9,23 @@ ValueError: seconds is -1: give a number of at least zero
 """
 
 import json
+import logging
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 Knob = Callable[[dict[str, Any]], dict[str, Any]]
 
+log = logging.getLogger(__name__)
+
+
+class MissingField(KeyError):
+    """A request without a field that a knob needs."""
+
 
 def read_number(asked: Mapping[str, Any], name: str, default: float | None = None) -> float:
-    """Return a number of at least zero; raises ValueError for anything else, KeyError without the field and a default.
-    A number in quotes is accepted.
+    """Return a number of at least zero; raises ValueError for anything else, MissingField without the field and a
+    default. A number in quotes is accepted.
     """
     value = asked[name] if default is None else asked.get(name, default)
     try:
@@ -48,7 +55,38 @@ def read_flag(asked: Mapping[str, Any], name: str, *, default: bool | None = Non
     return value
 
 
-class _NotedFields(dict[str, Any]):
+def read_text(asked: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    """Return a text; raises as ``read_number``."""
+    value = asked[name] if default is None else asked.get(name, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {json.dumps(value)}: give a text")
+    return value
+
+
+def read_texts(asked: Mapping[str, Any], name: str) -> list[str]:
+    """Return a list of texts; raises as ``read_number``."""
+    value = asked[name]
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError(f"{name} is {json.dumps(value)}: give a list of texts")
+    return value
+
+
+def read_object(asked: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a JSON object; raises as ``read_number``."""
+    value = asked[name]
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} is {json.dumps(value)}: give a JSON object")
+    return value
+
+
+class _Fields(dict[str, Any]):
+    """A JSON object of a request, of which a knob may need more fields."""
+
+    def __missing__(self, name: str) -> Any:
+        raise MissingField(name)
+
+
+class _NotedFields(_Fields):
     """A request that notes which of its fields a knob reads; all of them, if the knob asks for their names."""
 
     def __init__(self, asked: Mapping[str, Any]) -> None:
@@ -73,7 +111,8 @@ class _NotedFields(dict[str, Any]):
 
 
 def answer_knob(knob: Knob, body: bytes) -> tuple[int, dict[str, Any]]:
-    """Return the HTTP status and the answer of a knob for this JSON object; what it refuses is 400 with the reason.
+    """Return the HTTP status and the answer of a knob for this JSON object; what it refuses is 400 with the reason. Any
+    other error is a defect of the knob: it is logged, and the status is 500.
 
     >>> answer_knob(lambda asked: {"was": asked["pace"]}, b'{"pace": 1}'), answer_knob(lambda asked: asked["pace"], b"")
     ((200, {'was': 1}), (400, {'error': 'pace is missing: give it in the JSON object'}))
@@ -84,17 +123,18 @@ def answer_knob(knob: Knob, body: bytes) -> tuple[int, dict[str, Any]]:
     """
     try:
         return 200, _turn(knob, _read_object(body))
-    except KeyError as error:
+    except MissingField as error:
         return 400, {"error": f"{error.args[0]} is missing: give it in the JSON object"}
     except ValueError as error:
         return 400, {"error": str(error)}
-    except TypeError as error:
-        return 400, {"error": f"a value of the request has the wrong type: {error}"}
+    except Exception as error:
+        log.exception("a knob failed")
+        return 500, {"error": f"{type(error).__name__}: {error}"}
 
 
 def _read_object(body: bytes) -> _NotedFields:
     try:
-        asked = json.loads(body or b"{}")
+        asked = json.loads(body or b"{}", object_hook=_Fields)
     except ValueError as error:
         raise ValueError(f"the request is no JSON: {error}") from error
     if not isinstance(asked, dict):

@@ -88,6 +88,13 @@ def test_no_knob_fails_on_a_strange_request(tmp_path: Path) -> None:
         ),
         ("spot-role", {"exists": "no"}, 'exists is "no": give true or false'),
         ("interrupt", {}, "instanceId is missing: give it in the JSON object"),
+        ("faults/guard", {"cluster": "nope", "pki": "."}, "there is no cluster nope: create it first"),
+        ("faults/twice", {"machines": 5}, "machines is 5: give a list of texts"),
+        ("faults/set", {"rules": [{"how": "refused"}]}, "caller is missing: give it in the JSON object"),
+        ("faults/set", {"rules": 5}, "faults/set: rules is a list of JSON objects"),
+        ("faults/stop", {"when": "entered", "machine": "m"}, "state is missing: give it in the JSON object"),
+        ("reservations", {"instanceType": []}, r"instanceType is \[\]: give a text"),
+        ("door", {"fault": 5}, "fault is 5: give a JSON object"),
     ],
 )
 def test_a_field_that_a_knob_cannot_read_is_named(

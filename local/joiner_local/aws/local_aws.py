@@ -24,7 +24,7 @@ class LocalAws:
     """One running local AWS.
 
     `endpoint` is its URL, `data` its folder, `python` the interpreter of Lambda's managed runtime. `knobs` are
-    functions by name; a knob raises `ValueError` or `KeyError` to refuse a request, and the caller gets the message.
+    functions by name; a knob raises `ValueError` to refuse a request, and the caller gets the message.
     `services` are whole APIs that moto does not have, by the name that requests are signed for (``pricing``). `paths`
     are our own URLs, by their prefix below ``/_local/`` (``custom-resources/``). `closing` are called in reverse order
     when the process ends.

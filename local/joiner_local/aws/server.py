@@ -91,13 +91,8 @@ class LocalAwsApplication:
         knob = aws.knobs.get(name)
         if knob is None:
             return _json(start_response, "404 Not Found", {"error": f"no knob {name}", "knobs": sorted(aws.knobs)})
-        try:
-            body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            code, answer = answer_knob(knob, body)
-            return _json(start_response, f"{code} {HTTPStatus(code).phrase}", answer)
-        except Exception as error:
-            log.exception("knob %s", name)
-            return _json(start_response, "500 Internal Server Error", {"error": f"{type(error).__name__}: {error}"})
+        code, answer = answer_knob(knob, environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
+        return _json(start_response, f"{code} {HTTPStatus(code).phrase}", answer)
 
 
 def _json(start_response: "StartResponse", status: str, answer: Mapping[str, Any]) -> Iterable[bytes]:

@@ -40,7 +40,7 @@ from joiner_local.aws.aws_lambda.sandboxes import InvocationResult
 from joiner_local.aws.cloudwatch.log_shipping import LogShipper
 from joiner_local.aws.iam.resource_policies import PolicyRequest, allows
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
-from joiner_local.knob_requests import read_flag, read_number
+from joiner_local.knob_requests import read_flag, read_number, read_object
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ def install(aws: LocalAws, functions: FunctionInvoker, logs: LogShipper) -> Call
 
     def knob(asked: dict[str, Any]) -> dict[str, Any]:
         if "fault" in asked:
-            door.fault = _fault(asked["fault"]) if asked["fault"] is not None else None
+            door.fault = _fault(read_object(asked, "fault")) if asked["fault"] is not None else None
         apis_by_name = {api.name: f"{door.url}/_apis/{api_id}" for api_id, api in _apis().items()}
         return {"url": door.url, "ca": str(door.certificates.ca), "answers": dict(door.answers), "apis": apis_by_name}
 

@@ -26,6 +26,7 @@ from joiner_local.aws.cloudwatch.log_shipping import LogShipper, put_metrics
 from joiner_local.aws.iam.assumed_roles import assume
 from joiner_local.aws.iam.service_calls import log_denial
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.knob_requests import read_texts
 
 if TYPE_CHECKING:
     from moto.awslambda.models import LambdaFunction
@@ -173,7 +174,7 @@ class FunctionInvoker:
 
         Cold starts then take less computing than on AWS.
         """
-        packages = tuple(str(name) for name in asked["packages"])
+        packages = tuple(read_texts(asked, "packages"))
         self._interpreters.preload(packages)
         return {"packages": list(packages)}
 

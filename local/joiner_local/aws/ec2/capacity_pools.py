@@ -31,6 +31,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.local_aws import LocalAws
+from joiner_local.knob_requests import read_text
 
 ALL: Final = "*"
 SPOT: Final = "spot"
@@ -68,7 +69,7 @@ class CapacityLimit:
     @classmethod
     def from_knob(cls, asked: dict[str, Any]) -> "CapacityLimit":
         unknown = asked.keys() - FIELDS
-        lifecycle = asked.get("lifecycle", ALL)
+        lifecycle = read_text(asked, "lifecycle", ALL)
         if unknown:
             raise ValueError(f"capacity: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
         if lifecycle not in LIFECYCLES:
@@ -80,7 +81,7 @@ class CapacityLimit:
             raise ValueError(
                 f"capacity: available is {available!r}: give a whole number of instances, or null for plenty"
             )
-        return cls(instance_type, zone, lifecycle, available, asked.get("errorCode", ""))
+        return cls(instance_type, zone, lifecycle, available, read_text(asked, "errorCode", ""))
 
     def to_knob(self) -> dict[str, Any]:
         """Return the limit as the knob takes it."""

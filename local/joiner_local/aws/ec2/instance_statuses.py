@@ -31,7 +31,7 @@ from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.ec2.instance_lifecycle import AGENDA
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
-from joiner_local.knob_requests import read_number
+from joiner_local.knob_requests import read_number, read_texts
 
 CHECKS: Final = ("instance", "system")
 STATUSES: Final = ("ok", "impaired", "insufficient-data", "initializing", "not-applicable")
@@ -147,7 +147,7 @@ def schedule_event(asked: dict[str, Any]) -> dict[str, Any]:
 
 def send_health_event(asked: dict[str, Any]) -> dict[str, Any]:
     """Send an event of AWS Health about instances."""
-    instances = [_instance(each).id for each in asked["instanceIds"]]
+    instances = [_instance(each).id for each in read_texts(asked, "instanceIds")]
     starts = datetime.now(UTC) + timedelta(seconds=read_number(asked, "startsIn", 86_400))
     code = str(asked.get("eventTypeCode", "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED"))
     detail = {

@@ -30,7 +30,7 @@ from joiner_local.aws.ec2.capacity_pools import ON_DEMAND, CapacityPool
 from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason, terminate
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
-from joiner_local.knob_requests import read_flag, read_number, read_whole
+from joiner_local.knob_requests import read_flag, read_number, read_object, read_text, read_whole
 
 FIELDS: Final = {"instanceType", "zone", "count", "match", "type", "interruptible", "tags", "endsInSeconds"}
 BLOCK: Final = "capacity-block"
@@ -157,28 +157,28 @@ def set_reservations(asked: dict[str, Any]) -> dict[str, Any]:
         RESERVATIONS.known.clear()
         RESERVATIONS.cancelled.clear()
         return {}
-    if identifier := asked.get("cancel"):
+    if identifier := read_text(asked, "cancel", ""):
         if identifier not in RESERVATIONS.known:
             raise ValueError(f"reservations: there is no {identifier}")
         RESERVATIONS.cancelled.add(identifier)
         return {}
-    if identifier := asked.get("expire"):
-        return _expire(str(identifier), read_number(asked, "grace", BLOCK_GRACE))
+    if identifier := read_text(asked, "expire", ""):
+        return _expire(identifier, read_number(asked, "grace", BLOCK_GRACE))
     if unknown := asked.keys() - FIELDS:
         raise ValueError(f"reservations: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
-    if asked.get("instanceType") not in INSTANCE_TYPES:
-        raise ValueError(f"reservations: instanceType is {asked.get('instanceType')!r}: there is none called so")
-    seconds = asked.get("endsInSeconds")
+    if (instance_type := read_text(asked, "instanceType")) not in INSTANCE_TYPES:
+        raise ValueError(f"reservations: instanceType is {instance_type!r}: there is none called so")
+    seconds = None if asked.get("endsInSeconds") is None else read_number(asked, "endsInSeconds")
     made = Reservation(
         id=f"cr-{uuid.uuid4().hex[:17]}",
-        instance_type=asked["instanceType"],
-        zone=asked["zone"],
+        instance_type=instance_type,
+        zone=read_text(asked, "zone"),
         count=read_whole(asked, "count", 1),
         match=asked.get("match", "open"),
         kind=asked.get("type", "default"),
         interruptible=read_flag(asked, "interruptible", default=False),
-        tags=dict(asked.get("tags") or {}),
-        ends_at=None if seconds is None else utcnow() + timedelta(seconds=float(seconds)),
+        tags=read_object(asked, "tags") if asked.get("tags") else {},
+        ends_at=None if seconds is None else utcnow() + timedelta(seconds=seconds),
     )
     RESERVATIONS.known[made.id] = made
     return {"id": made.id}

@@ -19,7 +19,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.local_aws import LocalAws
-from joiner_local.knob_requests import read_number, read_whole
+from joiner_local.knob_requests import read_number, read_text, read_whole
 
 FIELDS: Final = {"instanceType", "count", "zone", "state", "platform", "tenancy", "class", "endsInSeconds"}
 STATES: Final = ("payment-pending", "active", "payment-failed", "retired", "queued", "queued-deleted")
@@ -42,15 +42,15 @@ def own_reserved_instances(asked: dict[str, Any]) -> dict[str, Any]:
         return {}
     if unknown := asked.keys() - FIELDS:
         raise ValueError(f"reserved-instances: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
-    if asked.get("instanceType") not in INSTANCE_TYPES:
-        raise ValueError(f"reserved-instances: instanceType is {asked.get('instanceType')!r}: there is none called so")
+    if (instance_type := read_text(asked, "instanceType")) not in INSTANCE_TYPES:
+        raise ValueError(f"reserved-instances: instanceType is {instance_type!r}: there is none called so")
     if asked.get("state", "active") not in STATES:
         raise ValueError(f"reserved-instances: state is {asked['state']!r}; there are {', '.join(STATES)}")
     zone, now = asked.get("zone"), utcnow()
     identifier = str(uuid.uuid4())
     OWNED[identifier] = {
         "ReservedInstancesId": identifier,
-        "InstanceType": asked["instanceType"],
+        "InstanceType": instance_type,
         "InstanceCount": read_whole(asked, "count", 1),
         "ProductDescription": asked.get("platform", "Linux/UNIX"),
         "InstanceTenancy": asked.get("tenancy", "default"),

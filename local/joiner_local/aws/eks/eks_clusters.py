@@ -17,6 +17,7 @@ from moto.eks.responses import EKSResponse
 from joiner_local.aws.attribute_patches import add_items, replace_attribute
 from joiner_local.aws.eks import access_entry_actions
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.knob_requests import read_text
 
 VERSIONS: Final = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30", "1.29")
 AUTHENTICATION_MODES: Final = ("API", "API_AND_CONFIG_MAP", "CONFIG_MAP")
@@ -34,20 +35,28 @@ FIELDS: Final = {
 STANDARD_SUPPORT: Final = 4  # the number of newest versions
 
 
+def find_cluster(name: str) -> Cluster:
+    """Return a cluster. Raises ValueError if there is none with this name."""
+    cluster: Cluster | None = eks_backends[ACCOUNT][REGION].clusters.get(name)
+    if cluster is None:
+        raise ValueError(f"there is no cluster {name}: create it first")
+    return cluster
+
+
 def set_cluster(asked: dict[str, Any]) -> dict[str, Any]:
     """Change what EKS reports of a cluster."""
     if unknown := asked.keys() - FIELDS:
         raise ValueError(f"eks: {sorted(unknown)} is not known")
-    cluster = eks_backends[ACCOUNT][REGION].clusters.get(asked["name"])
-    if cluster is None:
-        raise ValueError(f"there is no cluster {asked['name']}: create it first")
+    cluster = find_cluster(read_text(asked, "name"))
     cluster.endpoint = asked.get("endpoint", cluster.endpoint)
     cluster.version = asked.get("version", cluster.version)
     if "ca" in asked:
         cluster.certificate_authority = {"data": asked["ca"]}
     if "serviceCidr" in asked:
         family = asked.get("ipFamily", "ipv4")
-        range_of = {"ipv4": "serviceIpv4Cidr", "ipv6": "serviceIpv6Cidr"}[family]
+        range_of = {"ipv4": "serviceIpv4Cidr", "ipv6": "serviceIpv6Cidr"}.get(str(family))
+        if range_of is None:
+            raise ValueError(f"eks: ipFamily is {family}: there are ipv4, ipv6")
         cluster.kubernetes_network_config = {range_of: asked["serviceCidr"], "ipFamily": family}
     if "controlPlaneEgressMode" in asked:
         _set_egress(cluster, asked["controlPlaneEgressMode"])

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from joiner_local.aws.step_functions.execution_history import HistoryEvent
 from joiner_local.aws.step_functions.machine_execution import MachineExecution
+from joiner_local.knob_requests import read_text, read_whole
 
 ENTERED: Final = "entered"  # the state has done nothing
 WORKING: Final = "working"  # its task has started, and continues without the execution
@@ -37,9 +38,16 @@ class ExecutionStops:
             raise ValueError(f"faults/stop: {sorted(unknown)} is not known")
         if asked and asked["when"] not in MOMENTS:
             raise ValueError(f"an execution is stopped when a state is {' or '.join(MOMENTS)}, not {asked['when']}")
+        stop = (
+            ExecutionStop(
+                read_text(asked, "machine"), read_text(asked, "state"), asked["when"], read_whole(asked, "nth", 1)
+            )
+            if asked
+            else None
+        )
         with self._lock:
             stopped, self.stopped = self.stopped, []
-            self._stop = ExecutionStop(**asked) if asked else None
+            self._stop = stop
             self._inside.clear()
         return {"stopped": stopped}
 

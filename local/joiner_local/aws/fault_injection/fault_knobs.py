@@ -15,9 +15,9 @@ from joiner_local.aws.fault_injection.api_server_proxy import ApiServerProxy
 from joiner_local.aws.fault_injection.execution_stops import ExecutionStops
 from joiner_local.aws.fault_injection.fault_rules import FaultRules
 from joiner_local.aws.fault_injection.request_callers import RequestCallers
-from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
+from joiner_local.aws.local_aws import LocalAws
 from joiner_local.aws.step_functions.state_machines import StateMachines
-from joiner_local.knob_requests import read_number
+from joiner_local.knob_requests import read_number, read_text, read_texts
 
 
 def install(aws: LocalAws, machines: StateMachines) -> FaultRules:
@@ -39,10 +39,10 @@ def install(aws: LocalAws, machines: StateMachines) -> FaultRules:
 
 def guard(rules: FaultRules, asked: dict[str, Any]) -> dict[str, Any]:
     """Start a proxy for a cluster, once; a second call changes nothing."""
-    from moto.eks.models import eks_backends
+    from joiner_local.aws.eks.eks_clusters import find_cluster
 
-    name, pki = asked["cluster"], asked["pki"]
-    cluster = eks_backends[ACCOUNT][REGION].clusters[name]
+    name, pki = read_text(asked, "cluster"), read_text(asked, "pki")
+    cluster = find_cluster(name)
     if name not in rules.guarded:
         proxy = ApiServerProxy(cluster.endpoint, pki, rules)
         rules.guarded[name] = cluster.endpoint = proxy.url
@@ -57,5 +57,5 @@ def pace(machines: StateMachines, asked: dict[str, Any]) -> dict[str, Any]:
 
 def run_twice(machines: StateMachines, asked: dict[str, Any]) -> dict[str, Any]:
     """Set the Express machines whose executions run twice."""
-    machines.twice = frozenset(asked["machines"])
+    machines.twice = frozenset(read_texts(asked, "machines"))
     return {}

@@ -22,6 +22,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol
 
 from joiner_local.aws.fault_injection.small_pages import SmallPages
+from joiner_local.knob_requests import read_number, read_text, read_whole
 
 REFUSED: Final = "refused"
 THROTTLED: Final = "throttled"
@@ -63,6 +64,23 @@ class FaultRule:
     met: int = 0
     struck: int = 0
 
+    @classmethod
+    def from_knob(cls, asked: Mapping[str, Any]) -> "FaultRule":
+        """Read one rule; raises ValueError or MissingField."""
+        if unknown := asked.keys() - SETTINGS:
+            raise ValueError(f"faults/set: {sorted(unknown)} is not known")
+        if asked["how"] not in WAYS:
+            raise ValueError(f"a call is {' or '.join(WAYS)}, not {asked['how']}")
+        always = "times" in asked and asked["times"] is None
+        return cls(
+            read_text(asked, "caller"),
+            read_text(asked, "call"),
+            asked["how"],
+            nth=read_whole(asked, "nth", 1),
+            times=None if always else read_whole(asked, "times", 1),
+            after=read_number(asked, "after", 0.0),
+        )
+
     def strikes(self, call: RecordedCall) -> bool:
         if not (fnmatchcase(call.caller, self.caller) and fnmatchcase(call.call, self.call)):
             return False
@@ -102,15 +120,13 @@ class FaultRules:
 
     def set(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Knob: replace all rules. Answers how many calls the previous ones failed, together and each."""
-        wanted = list(asked["rules"]) if "rules" in asked else [asked] if asked else []
-        for each in wanted:
-            if unknown := each.keys() - SETTINGS:
-                raise ValueError(f"faults/set: {sorted(unknown)} is not known")
-            if each["how"] not in WAYS:
-                raise ValueError(f"a call is {' or '.join(WAYS)}, not {each['how']}")
+        wanted = asked.get("rules", [asked] if asked else [])
+        if not isinstance(wanted, list) or not all(isinstance(each, Mapping) for each in wanted):
+            raise ValueError("faults/set: rules is a list of JSON objects")
+        rules = tuple(map(FaultRule.from_knob, wanted))
         with self._lock:
             struck = [rule.struck for rule in self._rules]
-            self._rules = tuple(FaultRule(**each) for each in wanted)
+            self._rules = rules
         return {"struck": sum(struck), "each": struck}
 
     def record(self, asked: dict[str, Any]) -> dict[str, Any]:

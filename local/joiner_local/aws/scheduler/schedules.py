@@ -25,6 +25,7 @@ from joiner_local.aws.iam.assumed_roles import check_assumable
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from joiner_local.aws.scheduler.schedule_expressions import InvalidExpression, Once, parse
 from joiner_local.delayed_actions import DelayedActions
+from joiner_local.knob_requests import read_text
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ class Schedules:
                     _backend().delete_schedule(schedule.group_name, schedule.name)
 
     def fire_by_hand(self, asked: dict[str, Any]) -> dict[str, Any]:
-        name, group = asked["name"], asked.get("group", "default")
+        name, group = read_text(asked, "name"), read_text(asked, "group", "default")
         groups = _backend().schedule_groups
         if group not in groups or name not in groups[group].schedules:
             known = ", ".join(sorted(f"{schedule.group_name}/{schedule.name}" for schedule in _all_schedules()))
