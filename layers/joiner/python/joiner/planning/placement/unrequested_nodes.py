@@ -9,7 +9,8 @@ first plan stays.
 
 Pods that have no place then may open every offer that their rules accept: a rule about zones, a limit, or the pods of
 running nodes can close all common types to them. The other nodes stay. If pods are left even so, all pods are planned
-on all offers: a limit may allow few nodes, which have to be large.
+on all offers: a limit may allow few nodes, which have to be large. For many pods, that is worth the search only if the
+number of nodes is limited.
 """
 
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, restore_lay
 from joiner.planning.state.excluded_types import all_accepted, is_any_closed, only_opened
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
+from joiner.planning.tuning import MOST_REPAIRED_PODS
 
 Search = Callable[[PlanState], object]
 
@@ -56,13 +58,19 @@ def place_on_every_offer(state: PlanState, search: Search) -> bool:
         search(state)
     state.release_kept_nodes(kept)
     best = _keep_more(state, best)
-    if best.missing and is_any_closed(state):
+    if best.missing and is_any_closed(state) and _may_need_larger_nodes(state):
         clear_plan(state)
         with all_accepted(state):
             search(state)
         best = _keep_more(state, best)
     _restrict_requested(state)
     return best is not before
+
+
+def _may_need_larger_nodes(state: PlanState) -> bool:
+    pods = state.pods_left + sum(sum(node.planned.values()) for node in state.new)
+    pools = (each.pool for each in state.offered_pools)
+    return pods <= MOST_REPAIRED_PODS or state.limits.allows_no_more_nodes(pools, state.new)
 
 
 def _keep_more(state: PlanState, before: ScoredPlan) -> ScoredPlan:

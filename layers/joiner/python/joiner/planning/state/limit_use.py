@@ -1,6 +1,6 @@
 """How much of the limits of pools, of the cluster's ceilings and of limited supplies is used while a plan is made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
@@ -45,6 +45,12 @@ class LimitUse:
         """Return whether the pool's limits allow no further node of any size."""
         used = self.used.get(pool.key, {})
         return any(used.get(name, 0) >= limit for name, limit in pool.limits.items())
+
+    def allows_no_more_nodes(self, pools: Iterable[NodePool], new: Sequence[NodeState]) -> bool:
+        """Return whether the number of nodes is used up: that of one of these pools, or of the cluster's ceiling."""
+        left = self.left_of_ceilings(new)[0]
+        limited = ((self.used.get(one.key, {}).get("nodes", 0), one.limits.amounts.get("nodes")) for one in pools)
+        return (left is not None and left < 1) or any(most is not None and used >= most for used, most in limited)
 
     def count(self, node: NodeState, number: int) -> None:
         """Add a new node to the use of its pool's limits and of its supply; remove it if ``number`` is -1."""
