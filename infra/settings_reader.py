@@ -72,9 +72,16 @@ MAX_DEPTH: Final = 20
 
 
 def _check_events(path: Path, events: Iterable[yaml.Event]) -> None:
-    """Raise SettingsError for an alias and for too many levels, before anything is constructed."""
-    depth = 0
+    """Raise SettingsError for an alias, a second document and too many levels, before anything is constructed."""
+    depth = documents = 0
     for event in events:
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                where = f" begins in line {event.start_mark.line + 1}" if event.start_mark else " begins"
+                raise SettingsError(
+                    f"{path}: a second document{where}: settings are one document; is this a file of manifests?"
+                )
         if isinstance(event, yaml.AliasEvent):
             raise SettingsError(f"{path}: aliases (*NAME) are not supported: write the value where it is meant")
         if isinstance(event, yaml.CollectionStartEvent):

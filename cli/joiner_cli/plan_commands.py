@@ -200,9 +200,9 @@ def _print_commentary(found: ManifestPlan) -> None:
     if len(problems) > MAX_REPORTED_PROBLEMS:
         _print_to_stderr(f"joiner: and {len(problems) - MAX_REPORTED_PROBLEMS} more")
     if found.errors:
-        _print_to_stderr(
-            f"joiner: {'there is nothing to plan' if found.empty else 'the plan is'} without {_count_omissions(found)}"
-        )
+        begin = "there is nothing to plan" if found.empty else "the plan is"
+        left_out = f" without {_count_omissions(found)}" if found.manifests.holds_manifests else ""
+        _print_to_stderr(f"joiner: {begin}{left_out}")
     for warning in found.plan.warnings:
         _print_to_stderr(f"joiner: warning: {warning}")
     if found.plan.cut_short and not found.plan.optimal:

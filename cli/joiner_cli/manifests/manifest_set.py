@@ -52,7 +52,7 @@ MAX_PODS: Final = 200_000
 """Kubernetes supports 150,000 pods in a cluster; a larger number of replicas is a typing mistake."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestSet:
     """The valid objects and the problems of the others.
 
@@ -60,7 +60,8 @@ class ManifestSet:
     workload. ``where`` maps an object to its document; ``passed_over`` counts objects of kinds that plans ignore;
     ``unreadable`` maps each place that could not be read to its file. ``unready_classes`` are node classes whose status
     says that they are not ready, each with the reason. ``counts`` are the numbers of valid objects by kind.
-    ``pending`` are the specs of pods without a node, those of a workload once.
+    ``pending`` are the specs of pods without a node, those of a workload once. ``holds_manifests`` is False if every
+    input is empty or cannot be found.
     """
 
     snapshot: Snapshot
@@ -73,6 +74,7 @@ class ManifestSet:
     unready_classes: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     pending: tuple[PendingSpec, ...] = ()
+    holds_manifests: bool = True
 
     @property
     def errors(self) -> tuple[InvalidManifest, ...]:
@@ -220,16 +222,16 @@ class _ManifestReader:
         readiness = read_readiness(self.by_kind)
         snapshot = self._snapshot(lists, alike, readiness)
         return ManifestSet(
-            snapshot,
-            lists,
-            alike,
-            tuple(dict.fromkeys(self.problems)),
-            self.where,
-            dict(sorted(self.passed_over.items())),
-            self.unreadable,
-            readiness.classes,
-            self._counts(),
-            (
+            snapshot=snapshot,
+            lists=lists,
+            replicas=alike,
+            problems=tuple(dict.fromkeys(self.problems)),
+            where=self.where,
+            passed_over=dict(sorted(self.passed_over.items())),
+            unreadable=self.unreadable,
+            unready_classes=readiness.classes,
+            counts=self._counts(),
+            pending=(
                 *(PendingSpec(one.workload, "spec.template.spec", one.pod["spec"]) for one in made),
                 *(
                     PendingSpec(_subject(one, "Pod", "", namespaced=True), "spec", one["spec"])
@@ -237,6 +239,7 @@ class _ManifestReader:
                     if not one["spec"].get("nodeName")
                 ),
             ),
+            holds_manifests=any(self.unread_texts) or not self._broken() <= self.unreadable.keys(),
         )
 
     def _counts(self) -> dict[str, int]:

@@ -121,11 +121,23 @@ def test_an_input_without_manifests_is_an_error(tmp_path: Path, catalogue: Path)
     assert (answer.exit_code, answer.out) == (1, "")
     assert answer.err.startswith(
         f"joiner: {files}: it holds no manifests: write manifests in it, or leave it out\n"
-        "joiner: there is nothing to plan without the unreadable parts of 1 file\n"
+        "joiner: there is nothing to plan\n"
     )
     assert "read no objects in" in answer.err
     assert joiner("plan", "-f", "-", "--catalogue", catalogue, "-o", "json").json["problems"][0]["object"] == "stdin"
     assert joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue).exit_code == 1
+
+
+def test_what_is_not_there_has_no_unreadable_parts(tmp_path: Path, catalogue: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    torn = tmp_path / "torn.yaml"
+    torn.write_text("a: [")
+
+    for absent in (tmp_path / "empty", tmp_path / "nowhere.yaml"):
+        answer = joiner("plan", "-f", absent, "--catalogue", catalogue)
+        assert (answer.exit_code, "joiner: there is nothing to plan\n" in answer.err) == (1, True)
+    answer = joiner("plan", "-f", torn, "--catalogue", catalogue)
+    assert "there is nothing to plan without the unreadable parts of 1 file\n" in answer.err
 
 
 def test_an_empty_file_beside_others_and_an_empty_list_are_notes(tmp_path: Path, catalogue: Path) -> None:

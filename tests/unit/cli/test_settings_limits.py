@@ -165,9 +165,10 @@ def test_invalid_settings_are_an_error_with_the_field(tmp_path: Path, catalogue:
         (b"[" * 5_000 + b"]" * 5_000, "lists or mappings are nested too deeply"),
         (b"region: [eu", "this is not YAML: expected ',' or ']', but got '<stream end>' in line 1, column 12"),
         (b"tags: &a {x: y}\nother: *a\n", "aliases (*NAME) are not supported"),
+        (b"cluster: prod\n---\nkind: Pod\n", "a second document begins in line 2: settings are one document; is this"),
         (None, "there is no such file"),
     ],
-    ids=["binary", "nested", "no YAML", "an alias", "missing"],
+    ids=["binary", "nested", "no YAML", "an alias", "manifests", "missing"],
 )
 def test_settings_that_cannot_be_read_are_one_line_that_names_the_file_once(
     content: bytes | None, message: str, tmp_path: Path, catalogue: Path

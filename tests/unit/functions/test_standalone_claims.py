@@ -172,8 +172,8 @@ def test_a_claim_that_no_type_holds_reports_what_it_lacks_and_backs_off(cluster:
     due = [swept(cluster, number)["unlaunchedClaims"] for number in range(8)]
 
     message = (
-        "no instance is launched for it: no instance type that it allows and holds its resources.requests (cpu: 64, "
-        "memory: 1Gi) is available now: allow more types or zones"
+        "no instance is launched for it: no instance type that it allows holds its resources.requests (cpu: 64, "
+        "memory: 1Gi); the nearest, m5.xlarge, is short of 60 cpu: allow larger types, or request less"
     )
     assert launched(cluster) == ("False", "NotLaunchable", message)
     assert ("NotLaunchable", message) in notes(cluster)

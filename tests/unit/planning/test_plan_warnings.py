@@ -191,8 +191,14 @@ def test_subnets_that_suffice_for_each_class_but_not_for_all_are_reported() -> N
 def test_a_hundred_nodes_are_reported(count: int, expected: int) -> None:
     found = warnings({"pods": pods(count, cpu="3"), "nodepools": [node_pool(requirements=[ON_DEMAND])]}, ANOTHER)
 
-    text = f"the plan launches {count} nodes; larger instance types would need fewer"
+    text = f"the plan launches {count} nodes for pods; larger instance types would need fewer"
     assert [one for one in found if "launches" in one] == [text] * expected
+
+
+def test_the_nodes_of_static_pools_are_as_many_as_their_replicas_say() -> None:
+    pools = [node_pool("fixed", replicas=150, requirements=[ON_DEMAND])]
+
+    assert [one for one in warnings({"pods": [], "nodepools": pools}, ANOTHER) if "launches" in one] == []
 
 
 def test_prices_of_shared_hardware_for_dedicated_instances_are_reported() -> None:

@@ -168,7 +168,7 @@ def test_a_static_pool_makes_no_node_for_pods_beyond_its_replicas() -> None:
     plan = checked(cluster(pods(2, cpu="1500m"), node_pool("fixed", replicas=1)))
 
     assert len(plan.nodes) == 1 and len(plan.pending) == 1
-    assert why(plan) == ["fixed: the pool is static: it has as many nodes as its replicas say"]
+    assert why(plan) == ["fixed: the pool is static: no node beyond its replicas is launched for pods"]
 
 
 def test_an_overlay_changes_the_price_that_is_planned_with() -> None:

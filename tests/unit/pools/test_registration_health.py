@@ -66,6 +66,18 @@ def test_the_message_of_an_unhealthy_pool_gives_the_failures_and_the_place_of_th
     )
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "message"),
+    [
+        ((GOOD,), "the last launched node registered"),
+        ((GOOD, GOOD), "the last 2 launched nodes registered"),
+        ((BAD,), "the last launched node did not register: RegistrationTimeout"),
+    ],
+)
+def test_one_node_is_not_several(outcomes: tuple[str, ...], message: str) -> None:
+    assert judge_registrations(outcomes)[2] == message
+
+
 def test_only_the_last_four_outcomes_are_kept() -> None:
     assert outcomes_after(GOOD, BAD, before=pool(BAD, BAD, BAD, GOOD)) == [BAD, GOOD, GOOD, BAD]
 

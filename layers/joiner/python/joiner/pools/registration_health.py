@@ -62,12 +62,17 @@ def judge_registrations(outcomes: Sequence[str]) -> tuple[Status, str, str]:
         return "Unknown", "NoRegistrations", "no node was launched since the pool or its class was changed"
     failures = [outcome for outcome in outcomes if outcome != REGISTERED]
     if not failures:
-        return "True", REGISTERED, f"the last {len(outcomes)} launched nodes registered"
-    message = f"{len(failures)} of the last {len(outcomes)} launched nodes did not register: {', '.join(failures)}"
+        return "True", REGISTERED, f"{_nodes(outcomes)} registered"
+    some = f"{len(failures)} of " if len(outcomes) > 1 else ""
+    message = f"{some}{_nodes(outcomes)} did not register: {', '.join(failures)}"
     if len(failures) >= FAILURES_OF_UNHEALTHY:
         remedy = "the events of their NodeClaims give the causes and the remedies"
         return "False", failures[-1], f"{message}; {remedy}"
     return ("True", REGISTERED, message) if len(failures) < len(outcomes) else ("Unknown", failures[-1], message)
+
+
+def _nodes(outcomes: Sequence[str]) -> str:
+    return "the last launched node" if len(outcomes) == 1 else f"the last {len(outcomes)} launched nodes"
 
 
 def reset_registrations(status: Manifest, *, generation: int, class_generation: int | None) -> tuple[str, ...]:

@@ -255,7 +255,7 @@ NO_TYPE_AVAILABLE: Final = "no instance type that is available meets the pool's 
 class PoolOffers:
     """The offers of one pool. ``closed`` is the reason why it has none, or empty. ``fixed`` is the offer of the nodes
     of a static pool. ``exclusions`` say why the class excludes each instance type that the pool allows, if it excludes
-    all."""
+    all; ``too_small`` says what the nearest type lacks of the requests of a standalone claim, if all are too small."""
 
     pool: NodePool
     node_class: NodeClass | None
@@ -266,6 +266,7 @@ class PoolOffers:
     closed: str = ""
     fixed: "PoolOffers | None" = None
     exclusions: Sequence[Exclusion] = ()
+    too_small: str = ""
 
     @property
     def launchable(self) -> tuple[NodeOffer, ...]:

@@ -8,8 +8,11 @@ from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.catalogue.burstable_types import names_burstable_types
 from joiner.catalogue.class_compatibility import list_exclusions
+from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_tenancy import find_allowed_tenancies, requires_dedicated, takes_dedicated
 from joiner.catalogue.observed_memory import memory_of_nodes
+from joiner.cluster import Resources
+from joiner.cluster.quantities import format_amount
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, PoolOffers, Unavailable
 from joiner.planning.model.offer_cache import OfferCache
@@ -18,9 +21,9 @@ from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.pool_variants import compile_variants
 from joiner.planning.model.volume_constraints import attachable_by_type
-from joiner.pools import NodePool, ResolvedNodeClass
+from joiner.pools import NodeClass, NodePool, ResolvedNodeClass
 
-STATIC: Final = "the pool is static: it has as many nodes as its replicas say"
+STATIC: Final = "the pool is static: no node beyond its replicas is launched for pods"
 OF_A_CLAIM: Final = "a standalone claim"
 """Claims that differ in their names and annotations only have the same offers, which are compiled once."""
 
@@ -75,8 +78,39 @@ def _offers_of(
         variants=compile_variants(pool, offer_set, inputs.groups),
         closed="" if launchable else NO_TYPE_AVAILABLE,
         exclusions=() if launchable else list_exclusions(pool, node_class, inputs.catalogue, resolved),
+        too_small="" if launchable else _find_too_small(alike, node_class, resolved, inputs, cache=cache),
     )
     return made if pool.replicas is None else PoolOffers(pool, node_class, resolved, closed=STATIC, fixed=made)
+
+
+def _find_too_small(
+    claim: NodePool,
+    node_class: NodeClass | None,
+    resolved: ResolvedNodeClass,
+    inputs: OfferInputs,
+    *,
+    cache: OfferCache,
+) -> str:
+    """Return which allowed instance type is the nearest for what a claim requests, and what it lacks; empty if no type
+    is too small: some type holds the requests and is unavailable now, or the claim allows no type at all."""
+    at_any_time = replace(inputs, unavailable=frozenset())
+    if not claim.requests or compile_offers(claim, node_class, resolved, at_any_time, cache).launchable:
+        return ""
+    interfaces = {name: amount for name, amount in claim.requests.items() if name == EFA}  # they are of no size
+    of_any_size = replace(claim, requests=Resources(interfaces))
+    lacking = {
+        one.model.name: claim.requests.lacking(one.model.allocatable)
+        for one in compile_offers(of_any_size, node_class, resolved, at_any_time, cache).launchable
+    }
+    if not lacking:
+        return ""
+
+    def share(name: str) -> tuple[float, str]:
+        return max(amount / claim.requests[each] for each, amount in lacking[name].items()), name
+
+    nearest = min(lacking, key=share)
+    short = " and ".join(format_amount(name, amount) for name, amount in lacking[nearest].items())
+    return f"{nearest}, is short of {short}"
 
 
 def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | None) -> str:

@@ -15,7 +15,7 @@ from joiner.planning.output.workload_concentration import asks_for_one, find_con
 from joiner.planning.placement.address_limits import count_addresses
 from joiner.planning.plan import Plan, PlannedNode
 from joiner.planning.state.plan_state import PlanState
-from joiner.pools import ResolvedNodeClass
+from joiner.pools import NodePool, ResolvedNodeClass
 
 MANY_NODES: Final = 100
 LEAST_NODES_OF_ONE_TYPE: Final = 4
@@ -39,7 +39,7 @@ def find_warnings(
         *_types(nodes),
         *find_few_choices(nodes, {pool.key: pool for pool in snapshot.pools}),
         *_burstable(nodes),
-        *_number(nodes),
+        *_number(nodes, snapshot.pools),
         *_dedicated(nodes, catalogue),
         *find_concentrated_workloads(nodes, placed, snapshot),
         *_addresses(state, classes),
@@ -82,9 +82,12 @@ def _burstable(nodes: Sequence[PlannedNode]) -> Iterator[str]:
         )
 
 
-def _number(nodes: Sequence[PlannedNode]) -> Iterator[str]:
-    if len(nodes) >= MANY_NODES:
-        yield f"the plan launches {len(nodes)} nodes; larger instance types would need fewer"
+def _number(nodes: Sequence[PlannedNode], pools: Iterable[NodePool]) -> Iterator[str]:
+    """Yield that there are many nodes for pods. The number of those of static pools and claims is given."""
+    fixed = {pool.key for pool in pools if pool.replicas is not None}
+    number = sum(node.pool not in fixed for node in nodes)
+    if number >= MANY_NODES:
+        yield f"the plan launches {number} nodes for pods; larger instance types would need fewer"
 
 
 def _dedicated(nodes: Sequence[PlannedNode], catalogue: Catalogue) -> Iterator[str]:

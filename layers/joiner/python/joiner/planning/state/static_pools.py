@@ -141,6 +141,11 @@ def _no_offer(fixed: PoolOffers) -> str:
     if not pool.claim:
         return f"no instance type that the pool allows {NONE_AVAILABLE}"
     asked = ", ".join(f"{name}: {amount}" for name, amount in pool.requests.to_kube().items())
+    if fixed.too_small:
+        return (
+            f"no instance type that it allows holds its resources.requests ({asked}); the nearest, {fixed.too_small}: "
+            "allow larger types, or request less"
+        )
     holding = f" and holds its resources.requests ({asked})" if asked else ""
     return f"no instance type that it allows{holding} {NONE_AVAILABLE}"
 
