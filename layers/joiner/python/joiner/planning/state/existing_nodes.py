@@ -66,12 +66,17 @@ def find_existing_capacity(
     claims = {joined[claim.key].name: claim for claim in snapshot.claims if claim.key in joined}
     leaving = retiring_nodes(snapshot)
     on_node: dict[str, list[Pod]] = {}
+    planned = [pod for pods in (waiting.pending, *waiting.reserved.values()) for pod in pods] if leaving else []
+    moved = {pod.key for pod in planned if pod.node_name}
     for pod in placed_pods(snapshot):
-        on_node.setdefault(pod.node_name or pod.nominated_node, []).append(pod)
+        if pod.key not in moved:
+            on_node.setdefault(pod.node_name or pod.nominated_node, []).append(pod)
     found: list[tuple[tuple[int, str], NodeState]] = []
     attachable = attachable_by_type(snapshot.nodes, snapshot.volumes)
     for node in snapshot.nodes:
-        if node.name not in leaving:
+        if node.name in leaving:
+            found.extend(((3, node.name), one) for one in _closed(node, on_node.get(node.name, ()), groups, snapshot))
+        else:
             claim = claims.get(node.name)
             type_limits = attachable.get(claim.instance_type, {}) if claim and not claim.initialized else {}
             node_state = _state_of_node(
@@ -93,6 +98,16 @@ def find_existing_capacity(
     node_states = tuple(node_state for _, node_state in sorted(found, key=lambda one: one[0]))
     drawn = {commitment_key(commitment): units for commitment, units in coverage.used.items()}
     return ExistingCapacity(node_states, used, number, price, _staying(snapshot, joined, leaving), drawn)
+
+
+def _closed(node: Node, pods: Sequence[Pod], groups: PodGroups, snapshot: Snapshot) -> list[NodeState]:
+    """Return the state of a node that takes no more pods, if pods run there that this plan does not move: the rules of
+    others count them."""
+    if all(pod.stays_with_node or pod.deletion for pod in pods):
+        return []
+    node_state = _state_of_node(node, None, pods, groups, snapshot.volumes, type_limits={})
+    node_state.free = [0] * len(groups.resources)
+    return [node_state]
 
 
 def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection[str]) -> dict[str, int]:
