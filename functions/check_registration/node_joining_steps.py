@@ -10,7 +10,13 @@ from joiner.adapters.kube_nodes import patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.cluster import Node
 from joiner.lifecycle import node_deadlines
-from joiner.lifecycle.failed_claims import CONDITION_OF_REASON, REGISTRATION_TIMEOUT, failure_reason
+from joiner.lifecycle.failed_claims import (
+    CONDITION_OF_REASON,
+    INITIALIZATION_TIMEOUT,
+    REGISTRATION_TIMEOUT,
+    failure_reason,
+)
+from joiner.lifecycle.initialization import missing_device
 from joiner.lifecycle.registration import ClaimAndNode, is_registered, joined_without_taint, registration_patch
 from joiner.lifecycle.registration_progress import (
     CONDITION_OF_TROUBLE,
@@ -109,6 +115,8 @@ class NodeRegistration:
         known = progress.message if progress.trouble or reason != REGISTRATION_TIMEOUT else ""
         event = reporting.report_failure(claim, reason, known)
         try:
+            if reason == INITIALIZATION_TIMEOUT:
+                self._hold_pods(progress)
             self._ledger.unassign(claim.name)
             claim = claim.with_condition(CONDITION_OF_REASON[reason], "False", reason, event.note, at=self._now)
             write_status(self._kube, claim)
@@ -116,6 +124,14 @@ class NodeRegistration:
             return replace(progress, stage="waiting", message=f"{message}; could not be given up now: {refusal}")
         events, outcome = (*progress.events, event), reason if reason == REGISTRATION_TIMEOUT else ""
         return replace(progress, claim=claim, stage="failed", message=message, events=events, outcome=outcome)
+
+    def _hold_pods(self, progress: ClaimProgress) -> None:
+        """Let the pods that the node was launched for wait longer for the next one each time."""
+        claim = progress.claim
+        assigned = self._ledger.assignments().get(claim.name)
+        device = missing_device(claim, progress.node) if progress.node else ""
+        cause = f"{claim.kind} {claim.name}: {progress.message}"
+        self._ledger.hold_pods(assigned.classes if assigned else (), device, cause, int(self._now.timestamp()))
 
     def _with_node(self, claim: NodeClaim, node: Node) -> ClaimProgress:
         events: list[Event] = []

@@ -57,6 +57,8 @@ USES: Mapping[str, Mapping[str, str]] = {
     "assign_all": {"updates_items": "ASSIGNMENT"},
     "assignments": {"queries_items": "ASSIGNMENT"},
     "back_off": {"gets_items": "BACKOFF", "updates_items": "BACKOFF"},
+    "hold_pods": {"gets_items": "BACKOFF", "updates_items": "BACKOFF"},
+    "held_pods": {"queries_items": "BACKOFF"},
     "back_offs": {"queries_items": "BACKOFF"},
     "disruption_back_offs": {"queries_items": "BACKOFF"},
     "begin_launch": {"gets_items": "LAUNCH", "puts_items": "LAUNCH", "checks_items": "LEASE"},

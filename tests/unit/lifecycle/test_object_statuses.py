@@ -71,7 +71,8 @@ def test_a_claim_that_waits_for_its_node_names_the_instance_and_the_deadline() -
 
     joined = after.as_registered("ip-1", at=NOON, opens_by=NOON + INITIALIZATION)
     message = (
-        "node ip-1 has joined and takes no pods yet; it is given up if that has not happened by 2026-11-21T12:15:00Z"
+        "node ip-1 has joined and is not ready for all of its pods yet; if it is not by 2026-11-21T12:15:00Z, no more "
+        "pods are planned for it, and it is removed when it is empty"
     )
     assert joined.conditions["Ready"].message == f"Initialized: {message}"
     assert joined.as_initialized(at=NOON).conditions["Ready"].true

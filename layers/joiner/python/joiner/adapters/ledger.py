@@ -350,6 +350,20 @@ class Ledger(WaveRecords):
             if key.startswith(item_keys.OF_DISRUPTIONS)
         }
 
+    def hold_pods(self, classes: Iterable[str], missing: str, reason: str, now: int) -> None:
+        """Launch no node for pods of these classes for a while, because their last one never became ready for pods.
+
+        `missing` is the device that it did not register, empty if it waited for something else.
+        """
+        for each in classes:
+            self.back_off(f"{item_keys.OF_NEVER_READY}{each} {missing}", reason, now)
+
+    def held_pods(self, now: int) -> list[tuple[str, str, BackOff]]:
+        """Return the pod classes for which no node is launched at `now`, with the missing device and the back-off."""
+        listed = self.back_offs(now).items()
+        ids = {key: key.removeprefix(item_keys.OF_NEVER_READY).partition(" ") for key, _ in listed}
+        return [(ids[key][0], ids[key][2], each) for key, each in listed if key.startswith(item_keys.OF_NEVER_READY)]
+
     # The doorbell
 
     def doorbell_secrets(self) -> DoorbellSecrets:

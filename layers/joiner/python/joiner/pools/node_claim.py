@@ -221,7 +221,9 @@ class NodeClaim:
         joined = replace(self, node_name=node_name).with_condition("Registered", "True", "Registered", at=at)
         if joined.conditions["Initialized"].status != "Unknown":
             return joined
-        awaited = f"node {node_name} has joined and takes no pods yet{_format_deadline(opens_by)}"
+        until = f" by {format_timestamp(opens_by)}" if opens_by else ""
+        given_up = f"; if it is not{until}, no more pods are planned for it, and it is removed when it is empty"
+        awaited = f"node {node_name} has joined and is not ready for all of its pods yet{given_up}"
         return joined.with_condition("Initialized", "Unknown", "NodeNotReady", awaited, at=at)
 
     def as_initialized(

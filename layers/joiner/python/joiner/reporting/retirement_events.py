@@ -35,6 +35,9 @@ WHY = {
     RetirementReason.UNINSTALLED: "Joiner is being uninstalled (joiner uninstall --nodes drain)",
 }
 
+NEVER_READY: Final = "its node joined and never became ready for pods"
+"""Why a claim whose node registered is retired for the reason NEVER_JOINED."""
+
 
 def report_ended_at_launch(claim: NodeClaim, message: str) -> list[Event]:
     """Return the events of an instance that ended at its launch, on the claim and on its pool, if it has one."""
@@ -56,7 +59,8 @@ def report_boot_failure(claim: NodeClaim, failure: BootFailure) -> Event:
 
 def report_retirement(claim: NodeClaim, node: Node | None, reason: RetirementReason) -> list[Event]:
     """Return the events of a retirement that begins: no more pods are scheduled."""
-    note = f"Retiring: {WHY[reason]}"
+    never_ready = reason is RetirementReason.NEVER_JOINED and claim.registered
+    note = f"Retiring: {NEVER_READY if never_ready else WHY[reason]}"
     if reason is RetirementReason.UNHEALTHY and node is not None:
         note += f" ({'; '.join(map(describe_condition, find_bad_conditions(node)))})"
     events = [Event(Subject.claim(claim), "DisruptionTerminating", "Retire", note)]
