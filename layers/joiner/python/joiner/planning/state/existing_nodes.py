@@ -65,12 +65,7 @@ def find_existing_capacity(
     joined = nodes_of_claims(snapshot)
     claims = {joined[claim.key].name: claim for claim in snapshot.claims if claim.key in joined}
     leaving = retiring_nodes(snapshot)
-    on_node: dict[str, list[Pod]] = {}
-    planned = [pod for pods in (waiting.pending, *waiting.reserved.values()) for pod in pods] if leaving else []
-    moved = {pod.key for pod in planned if pod.node_name}
-    for pod in placed_pods(snapshot):
-        if pod.key not in moved:
-            on_node.setdefault(pod.node_name or pod.nominated_node, []).append(pod)
+    on_node = _placed_by_node(snapshot, waiting)
     found: list[tuple[tuple[int, str], NodeState]] = []
     attachable = attachable_by_type(snapshot.nodes, snapshot.volumes)
     for node in snapshot.nodes:
@@ -98,6 +93,16 @@ def find_existing_capacity(
     node_states = tuple(node_state for _, node_state in sorted(found, key=lambda one: one[0]))
     drawn = {commitment_key(commitment): units for commitment, units in coverage.used.items()}
     return ExistingCapacity(node_states, used, number, price, _staying(snapshot, joined, leaving), drawn)
+
+
+def _placed_by_node(snapshot: Snapshot, waiting: PodsToPlace) -> dict[str, list[Pod]]:
+    """Return the pods that have a node, by its name, without those that the plan moves or has a slot for elsewhere."""
+    moved = {pod.key for pods in (waiting.pending, *waiting.reserved.values()) for pod in pods if pod.node_name}
+    found: dict[str, list[Pod]] = {}
+    for pod in placed_pods(snapshot):
+        if pod.key not in moved:
+            found.setdefault(pod.node_name or pod.nominated_node, []).append(pod)
+    return found
 
 
 def _closed(node: Node, pods: Sequence[Pod], groups: PodGroups, snapshot: Snapshot) -> list[NodeState]:
