@@ -51,6 +51,9 @@ QUIET: Mapping[str, Sequence[Line]] = {
     "detect_drift": [{"drifted": 1, "changed": 1, "stamped": 0, "notCompared": 0, "reasons": []}],
 }
 
+NO_WARM_UPS = WarmUp(("arn:first", "arn:second"), every_minutes=None, sweep_minutes=1)
+"""No sweep invokes these functions."""
+
 
 class Swept:
     """One cluster's machine, and the executions that it started."""
@@ -72,7 +75,7 @@ class Swept:
             sweep_arn=self.again,
             table=self.machines.table,
             functions=account.functions,
-            warm_up=warm_up or WarmUp(("arn:first", "arn:second"), every_minutes=None, sweep_minutes=1),
+            warm_up=warm_up or NO_WARM_UPS,
         )
         self.arn = self.machines.machine("sweep", sweep_definition(resources), kind="EXPRESS")
 

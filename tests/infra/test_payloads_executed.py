@@ -34,6 +34,7 @@ from joiner.lifecycle.retirement_waves import WAVE
 from joiner.reporting.decision_summaries import KINDS_OF_NODES_SHOWN, PENDING_REASONS_SHOWN
 from joiner.reporting.shortened_reasons import REASON_AT_MOST, REASONS_SHOWN
 from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
+from tests.infra.sweep_machine import NO_WARM_UPS
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -253,7 +254,7 @@ class AllMachines(Scripted):
         quiet = self.machine("quiet")
         self.retire = self.machine("retire", retirement_definition(RetirementResources(**common, scale_up_arn=quiet)))
         started: Mapping[str, Any] = dict.fromkeys(STARTED_BY_SWEEPS, quiet)
-        self.sweep = self.machine("sweep", sweep_definition(SweepResources(**common, **started)))
+        self.sweep = self.machine("sweep", sweep_definition(SweepResources(**common, **started, warm_up=NO_WARM_UPS)))
 
     def run(self, machine: str, **given: Any) -> Mapping[str, Any]:
         """Run one execution from start to end; return it with its events."""
