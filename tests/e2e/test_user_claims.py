@@ -77,8 +77,8 @@ def test_a_claim_that_no_type_holds_has_the_reason_in_its_condition(cleaned: Act
     until(lambda: condition(cleaned, "Launched")["status"] == "False", what="the reason on the claim", limit=120)
 
     assert condition(cleaned, "Launched")["message"] == (
-        "no instance is launched for it: no instance type that it allows and holds its resources.requests (cpu: 3) is "
-        "available now: allow more types or zones"
+        "no instance is launched for it: no instance type that it allows holds its resources.requests (cpu: 3); the "
+        "nearest, m5.large, is short of 1.07 cpu: allow larger types, or request less"
     )
     assert cleaned.instances() == []
     cleaned.world.kube.delete(CLAIM)

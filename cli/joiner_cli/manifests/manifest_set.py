@@ -239,7 +239,7 @@ class _ManifestReader:
                     if not one["spec"].get("nodeName")
                 ),
             ),
-            holds_manifests=any(self.unread_texts) or not self._broken() <= self.unreadable.keys(),
+            holds_manifests=any((*self.by_kind.values(), *self.unread_texts, self._broken() - self.unreadable.keys())),
         )
 
     def _counts(self) -> dict[str, int]:

@@ -132,7 +132,7 @@ def test_a_claim_that_cannot_be_launched_is_in_the_result(tmp_path: Path, catalo
 
     assert found.exit_code == 2
     assert "NodeClaim/large" in found.out
-    assert "no instance type that it allows and holds its resources.requests" in found.out
+    assert "no instance type that it allows holds its resources.requests (cpu: 64)" in found.out
     assert (
         output == "yaml"
         or found.out.startswith("1 node of claims and static pools not launched")

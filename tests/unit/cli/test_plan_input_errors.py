@@ -140,6 +140,17 @@ def test_what_is_not_there_has_no_unreadable_parts(tmp_path: Path, catalogue: Pa
     assert "there is nothing to plan without the unreadable parts of 1 file\n" in answer.err
 
 
+def test_a_plan_of_valid_manifests_beside_a_missing_file_says_what_it_is_without(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    valid = write(tmp_path, pool(), pod("p"))
+
+    answer = joiner("plan", "-f", valid, "-f", tmp_path / "nowhere.yaml", "--catalogue", catalogue)
+
+    assert answer.exit_code == 1
+    assert "joiner: the plan is without the unreadable parts of 1 file\n" in answer.err
+
+
 def test_an_empty_file_beside_others_and_an_empty_list_are_notes(tmp_path: Path, catalogue: Path) -> None:
     (tmp_path / "empty.yaml").write_text("# nothing yet\n---\n")
     answer = joiner("plan", "-f", write(tmp_path, pod("a")).parent, "--catalogue", catalogue)
