@@ -3,8 +3,8 @@
 It prints p50 and p95 of many runs. Each run creates one pod that fits no existing node, and records when each stage
 occurs, observed from outside: by the clock of this process, the execution's history, and EC2. The first runs warm
 the functions and are reported separately. Cold runs are those before which all sandboxes were ended, as Lambda does
-after a quiet time. The local boot delay is subtracted, because Joiner does not influence how
-long EC2 takes to boot. A last table has the times from a Spot interruption warning (`bench.spot_warnings`).
+after a quiet time. The local boot delay is subtracted, because Joiner does not influence how long EC2 takes to boot. A
+last table has the times from a Spot interruption warning (`bench.spot_warnings`).
 """
 
 import argparse

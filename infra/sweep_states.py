@@ -170,13 +170,13 @@ def sweep_definition(resources: SweepResources) -> State:
 def _turn_states(resources: SweepResources) -> States:
     return {
         "What started it?": choice_state(
-            {f"$states.input.{WARM_UP} = true": KEEP_WARM, f"$exists({RING_DELAY})": "Let the deletion be stored"},
+            {ONLY_WARM_UP: KEEP_WARM, f"$exists({RING_DELAY})": "Let the deletion be stored"},
             otherwise=TAKE_TURN,
             assign={"waits": 0, **INITIAL_VARIABLES},
         ),
         "Let the deletion be stored": wait_state(jsonata(RING_DELAY), next=TAKE_TURN),
         # An update whose response was lost may have taken the turn
-        **resources.turn.take(next="Describe the cluster", assign={}, catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]),
+        **resources.turn.take(next="Describe the cluster", catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]),
     }
 
 

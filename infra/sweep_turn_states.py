@@ -48,7 +48,7 @@ class SweepTurnStates:
     seconds: int
     attempts: int = SWEEP_TURN_ATTEMPTS
 
-    def take(self, *, next: str, assign: Mapping[str, Any], catch: Sequence[Catch]) -> States:
+    def take(self, *, next: str, catch: Sequence[Catch]) -> States:
         """Return the states from `TAKE_TURN` to `next`. Two of them end the machine: another sweep suffices, or takes
         too long."""
         return {
@@ -57,7 +57,6 @@ class SweepTurnStates:
                 "attribute_not_exists(holder) OR sweepUntil < :now OR holder = :me",
                 _until(self.seconds),
                 next=next,
-                assign=assign,
                 catch=[Catch(CONDITION_FAILED, WAIT_FOR_TURN, kept=False), *catch],
             ),
             WAIT_FOR_TURN: self._wait_for_turn(catch),
@@ -105,11 +104,10 @@ class SweepTurnStates:
         *,
         next: str,
         catch: Sequence[Catch],
-        assign: Mapping[str, Any] | None = None,
     ) -> State:
         known = {":me": {"S": EXECUTION_ARN}, ":now": {"N": jsonata(f"$string({NOW_SECONDS})")}}
         update = ItemUpdate(SWEEP_TURN_KEY, expression, {**known, **values}, condition=condition)
-        return self.integrations.update_item(self.table, update, next=next, assign=assign, catch=catch)
+        return self.integrations.update_item(self.table, update, next=next, catch=catch)
 
 
 def _until(seconds: int) -> Mapping[str, Any]:

@@ -104,7 +104,7 @@ def test_a_sweep_that_waits_too_long_fails_so_that_the_alarm_counts_it(account: 
     turn = SweepTurnStates(ServiceIntegrations("aws"), machines.table, seconds=240, attempts=1)
     states = {
         "Begin": {"Type": "Pass", "Assign": {"waits": 0}, "Next": "Take the turn"},
-        **turn.take(next="Looks", assign={}, catch=[]),
+        **turn.take(next="Looks", catch=[]),
         "Looks": succeed_state(),
     }
     machines.put("LEASE", "sweep", holder="arn:of-another", sweepUntil=int(time.time()) + 240)

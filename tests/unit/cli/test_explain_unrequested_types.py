@@ -59,11 +59,11 @@ def test_a_pod_on_a_type_of_the_last_resort_is_told_so(tmp_path: Path) -> None:
 def test_a_type_is_left_out_only_if_a_whole_node_of_it_costs_no_more(tmp_path: Path) -> None:
     """The price of a node includes its volume and its running."""
     as_cheap = explain(tmp_path, price_types(tmp_path, {"m5.large": 0.096, GPU: 0.096}), pool(), pod("a", cpu="1"))
-    dearer = explain(tmp_path, price_types(tmp_path, {"m5.large": 0.096, GPU: 0.1}), pool(), pod("a", cpu="1"))
+    expensive = explain(tmp_path, price_types(tmp_path, {"m5.large": 0.096, GPU: 0.1}), pool(), pod("a", cpu="1"))
 
     assert left_out(as_cheap) == [f"Left out: {GPU} ({NOBODY_ASKS})."]
-    assert left_out(dearer) == []
-    assert "Why there: 1 instance type of NodePool/default can hold it; " in "\n".join(dearer)
+    assert left_out(expensive) == []
+    assert "Why there: 1 instance type of NodePool/default can hold it; " in "\n".join(expensive)
 
 
 def test_a_type_is_left_out_only_in_zones_that_the_pod_accepts(tmp_path: Path) -> None:

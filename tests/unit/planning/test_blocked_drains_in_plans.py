@@ -7,7 +7,7 @@ from typing import Any
 from joiner.cluster import Pod
 from joiner.lifecycle.retirement import as_draining
 from joiner.planning import Snapshot
-from joiner.planning.model.pending_pods import find_staying_pods, select_pods
+from joiner.planning.model.pending_pods import find_staying_pods
 from joiner.planning.output.unplanned_classes import find_moving_classes
 from joiner.pools import NodeClaim, NodeClassRef
 from tests.unit.planning.drawn_clusters import (
@@ -98,7 +98,7 @@ def test_anti_affinity_and_spreads_count_a_pod_where_it_cannot_leave() -> None:
     assert [one.node for one in planned(cluster(web(), apart)).existing] == ["free"]
     assert [one.node for one in planned(cluster(shy, pod("loud", app="loud", cpu="1"))).existing] == ["free"]
     for world in (cluster(web(), apart), cluster(shy, pod("loud", app="loud")), cluster(web(), own)):
-        assert [one.name for one in select_pods(Snapshot.from_lists(world)).staying] == ["web-0"]
+        assert [one.name for one in find_staying_pods(Snapshot.from_lists(world))] == ["web-0"]
 
 
 def test_a_pod_that_asks_not_to_be_disrupted_is_counted_where_it_runs() -> None:

@@ -360,9 +360,9 @@ class Ledger(WaveRecords):
 
     def held_pods(self, now: int) -> list[tuple[str, str, BackOff]]:
         """Return the pod classes for which no node is launched at `now`, with the missing device and the back-off."""
-        listed = self.back_offs(now).items()
-        ids = {key: key.removeprefix(item_keys.OF_NEVER_READY).partition(" ") for key, _ in listed}
-        return [(ids[key][0], ids[key][2], each) for key, each in listed if key.startswith(item_keys.OF_NEVER_READY)]
+        prefix, listed = item_keys.OF_NEVER_READY, self.back_offs(now).items()
+        found = ((key.removeprefix(prefix).partition(" "), each) for key, each in listed if key.startswith(prefix))
+        return [(class_key, missing, each) for (class_key, _, missing), each in found]
 
     # The doorbell
 

@@ -78,9 +78,11 @@ def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
     exact = _prove_beforehand(state, proposed, meter)
     best = _repair(state, proposed, pods, meter, seed, enough=max(exact, proposed.proven or 0.0))
     best, greedy = _compare_with_first_fit(state, proposed, best, meter)
-    proven = max(proposed.proven, exact) if proposed.proven is not None else None
+    proven = proposed.proven
     if proven is None or best.missing:
-        proven = max(prove_plan(state, meter), 0.0 if best.missing else exact)
+        proven = prove_plan(state, meter)
+    if not best.missing:
+        proven = max(proven, exact)
     if meter.allowance and not exact and state.price > proven * (1 + OPTIMAL_GAP):
         proven = max(proven, _prove_exactly(state, meter))
     return SearchResult(float(min(proven, state.price)), greedy)
@@ -89,8 +91,7 @@ def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
 def _prove_beforehand(state: PlanState, proposed: ProposedPlan, meter: Meter) -> float:
     """Return the lower bound of whole nodes for a first plan of all pods, so that the search can end at it; 0 if it
     takes more than a part of the effort, or if the plan is proven to be optimal without it."""
-    optimal = proposed.proven is not None and state.price <= proposed.proven * (1 + OPTIMAL_GAP)
-    if optimal or proposed.attempt.missing or not meter.allowance:
+    if not meter.allowance or proposed.attempt.missing or _is_optimal(proposed.attempt, proposed.proven or 0.0):
         return 0.0
     return _prove_exactly(state, meter, share=SHARE_OF_FIRST_PROOF)
 

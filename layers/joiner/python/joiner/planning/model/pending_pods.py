@@ -24,12 +24,10 @@ from joiner.pools.retiring_nodes import find_blocked_drains, find_retiring_nodes
 
 @dataclass(frozen=True, slots=True)
 class PodsToPlace:
-    """``pending`` pods need a node. ``reserved`` pods have a slot on an in-flight claim, by the claim's key.
-    ``staying`` pods run on nodes whose drain is blocked, and rules of the others name them."""
+    """``pending`` pods need a node. ``reserved`` pods have a slot on an in-flight claim, by the claim's key."""
 
     pending: tuple[Pod, ...]
     reserved: Mapping[str, tuple[Pod, ...]]
-    staying: tuple[Pod, ...] = ()
 
 
 def sort_by_priority(pods: Iterable[Pod]) -> list[Pod]:
@@ -94,8 +92,7 @@ def select_pods(snapshot: Snapshot) -> PodsToPlace:
     unplaced = [
         pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving)
     ]
-    staying = find_staying_pods(snapshot)
-    stays = {pod.key for pod in staying}
+    stays = {pod.key for pod in find_staying_pods(snapshot)}
     free = sort_by_priority(pod for pod in unplaced if pod.key not in stays) if stays else sort_by_priority(unplaced)
     queues: dict[str, list[Pod]] = defaultdict(list)
     # A slot is for a class: pods without a node come before those that still run on a node that is being drained
@@ -112,7 +109,7 @@ def select_pods(snapshot: Snapshot) -> PodsToPlace:
         reserved[claim.key] = tuple(taken)
     placed = {pod.key for pods in reserved.values() for pod in pods}
     pending = tuple(pod for pod in free if pod.key not in placed) if placed else tuple(free)
-    return PodsToPlace(pending, reserved, staying)
+    return PodsToPlace(pending, reserved)
 
 
 def find_staying_pods(snapshot: Snapshot) -> tuple[Pod, ...]:

@@ -50,9 +50,9 @@ def replan_unrequested(state: PlanState, search: Search) -> bool:
 
 def place_on_every_offer(state: PlanState, search: Search) -> bool:
     """Plan the pods that are left on all offers that their rules accept; return whether that places more of them."""
-    before = best = score_plan(state)
-    if not best.missing or not is_any_closed(state):
+    if not state.pods_left or not is_any_closed(state):
         return False
+    before = best = score_plan(state)
     kept = state.keep_new_nodes()
     with all_accepted(state):
         search(state)
