@@ -83,6 +83,40 @@ def test_every_group_is_one_that_the_policies_are_about() -> None:
     assert all(group.startswith("joiner:") for group in groups)
 
 
+OPERATIONS = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE"}
+FREQUENT = {"pods", "pods/status", "nodes", "nodes/status", "deployments", "deployments/status", "events"}
+"""Resources that kubelets and controllers write all the time."""
+
+
+def _granted() -> set[tuple[str, str]]:
+    """Return which operations on which resources RBAC grants to groups of Joiner."""
+    rules = [
+        rule
+        for path in (MANIFESTS / "rbac").glob("*.yaml")
+        for document in yaml.safe_load_all(path.read_text())
+        for rule in document.get("rules", ())
+    ]
+    return {
+        (resource, OPERATIONS[verb])
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb in OPERATIONS
+    }
+
+
+def test_of_frequent_requests_the_policies_judge_those_that_rbac_grants_and_no_others() -> None:
+    judged = {
+        (resource, operation)
+        for policy in POLICIES.values()
+        for rule in policy["matchConstraints"]["resourceRules"]
+        for resource in rule["resources"]
+        for operation in rule["operations"]
+    }
+
+    assert {each for each in judged if each[0] in FREQUENT} == {each for each in _granted() if each[0] in FREQUENT}
+
+
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if "paramKind" in policy])
 def test_only_labelled_requests_are_compared_with_every_node_and_none_with_every_pod(name: str) -> None:
     policy = POLICIES[name]

@@ -1,8 +1,8 @@
 """Determine whether more pods of a batch are still coming, so that one Deployment gets one plan.
 
 The controllers of the pending pods say how many pods they want. A batch is complete when all controllers of its pods
-have created them and the scheduler has tried each one, or a sibling of it (`joiner.planning.inputs.untried_pods`); then
-nothing waits. For other pods the batch waits while new ones keep coming.
+have created them and the scheduler has tried each one, or others that stand for it
+(`joiner.planning.inputs.untried_pods`); then nothing waits. For other pods the batch waits while new ones keep coming.
 
 Source of the default times: Karpenter, Settings (BATCH_IDLE_DURATION 1 s, BATCH_MAX_DURATION 10 s).
 """

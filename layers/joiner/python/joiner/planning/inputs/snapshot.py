@@ -16,7 +16,7 @@ from joiner.planning.inputs.admission import Admission, claims_of_ephemeral_volu
 from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
 from joiner.planning.inputs.default_spreads import DefaultSpreads
 from joiner.planning.inputs.redaction import redact
-from joiner.planning.inputs.untried_pods import mark_untried_siblings
+from joiner.planning.inputs.untried_pods import mark_untried_pods
 from joiner.pools import (
     InvalidManifest,
     NodeClaim,
@@ -117,7 +117,7 @@ class Snapshot:
         ephemeral: list[Manifest] = []
         admitted = map(admission.admit, chain(lists.get("pods") or (), buffer_pods))
         listed = _with_ephemeral_volumes(admitted, ephemeral)
-        pods = mark_untried_siblings(_read_all(Pod.from_kube, listed, "Pod", problems))
+        pods = mark_untried_pods(_read_all(Pod.from_kube, listed, "Pod", problems))
         sets = (_admitted(one, admission) for one in lists.get("daemonsets") or ())
         daemons = _read_all(DaemonSet.from_kube, sets, "DaemonSet", problems)
         return cls(
