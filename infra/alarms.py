@@ -45,6 +45,8 @@ class AlarmSources:
     _: KW_ONLY
     disruption: sfn.IStateMachine
     sweep: sfn.IStateMachine
+    survey: lambda_.IFunction
+    """Each sweep invokes it once, and nothing else does: executions of the sweep that only warm up do not."""
     dead_letters: sqs.IQueue
     interruptions: sqs.IQueue
     catalogue: lambda_.IFunction
@@ -63,7 +65,7 @@ class Alarms(Construct):
         super().__init__(scope, id)
         self._topic = sns.Topic.from_topic_arn(self, "Topic", settings.alarm_topic) if settings.alarm_topic else None
         self._watch_executions(sources)
-        self._watch_sweeps(sources.sweep, settings.sweep.every_minutes)
+        self._watch_sweeps(sources, settings.sweep.every_minutes)
         self._watch_catalogue(sources.catalogue)
         if settings.prices.file:
             self._watch_price_file(settings.cluster, settings.prices.maximum_age_days)
@@ -92,12 +94,12 @@ class Alarms(Construct):
                 f"{name}TimedOut", timed_out, 1, 1, f"{subject} timed out: read what its execution waited for."
             )
 
-    def _watch_sweeps(self, sweep: sfn.IStateMachine, every_minutes: int) -> None:
+    def _watch_sweeps(self, sources: AlarmSources, every_minutes: int) -> None:
         minutes = max(5, every_minutes)  # a period without a sweep would end the alarm
         period = Duration.minutes(minutes)
         self._alarm_from(
             "SweepFails",
-            sweep.metric_failed(period=period),
+            sources.sweep.metric_failed(period=period),
             1,
             3,
             f"Sweeps have failed for {3 * minutes} minutes, so pods and nodes whose rings were lost are not found: "
@@ -105,15 +107,15 @@ class Alarms(Construct):
         )
         self._alarm_from(
             "SweepTimedOut",
-            sweep.metric_timed_out(period=FIVE_MINUTES),
+            sources.sweep.metric_timed_out(period=FIVE_MINUTES),
             1,
             1,
             "A sweep timed out: read in its log which state took long. Lists of a very large cluster take long.",
         )
         self._alarm_below(
-            "NoSweepSucceeds",
-            sweep.metric_succeeded(period=period, statistic="Sum"),
-            f"No sweep has succeeded for {3 * minutes} minutes: empty and expired nodes stay, and pods "
+            "NoSweepRuns",
+            sources.survey.metric_invocations(period=period),
+            f"No sweep has looked at the cluster for {3 * minutes} minutes: empty and expired nodes stay, and pods "
             "and nodes whose rings were lost are not found. Check that the schedule is enabled and that its role may "
             "start the machine, and read the log of the sweep. After the first deployment the alarm lasts until the "
             "first sweep.",

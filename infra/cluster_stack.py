@@ -134,6 +134,7 @@ class ClusterStack(Stack):
             retirement_of_empty=self.retirement.machine_for_empty.machine,
             disruption=self.disruption.machine.machine,
             sweep=self.sweep.machine.machine,
+            survey=self.sweep.functions["survey_cluster"].function,
             dead_letters=self.interruption.dead_letters,
             interruptions=self.interruption.queue,
             catalogue=self.catalogue.function.function,

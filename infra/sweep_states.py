@@ -182,7 +182,8 @@ def _turn_states(resources: SweepResources) -> States:
 
 def _warm_up_states(resources: SweepResources) -> States:
     """Keep the functions of scale-ups warm, unless the sweep failed or Joiner launches nothing. One that cannot be
-    invoked changes nothing; the result of the sweep names it.
+    invoked changes nothing; the result of the sweep names it. A ring that finds its function cold starts an execution
+    that does only this, also while Joiner is paused: the ring does not know.
     """
     launching = "$not($paused) and $cluster_survey.refused = ''"
     return {

@@ -21,16 +21,13 @@ def logical_id(made: Synthesis, type_: str, part: str) -> str:
     return found
 
 
-def test_no_sweep_that_succeeded_for_15_minutes_is_an_alarm_also_if_none_ran(example: Synthesis) -> None:
-    watched = alarm(example, "NoSweepSucceeds")
-    sweep = logical_id(example, "AWS::StepFunctions::StateMachine", "SweepStates")
+def test_no_sweep_for_15_minutes_is_an_alarm_whatever_only_warms_up(example: Synthesis) -> None:
+    watched = alarm(example, "NoSweepRuns")
+    survey = logical_id(example, "AWS::Lambda::Function", "SweepSurveyCluster")
 
-    assert (watched["MetricName"], watched["Namespace"], watched["Statistic"]) == (
-        "ExecutionsSucceeded",
-        "AWS/States",
-        "Sum",
-    )
-    assert watched["Dimensions"] == [{"Name": "StateMachineArn", "Value": f"${{{sweep}}}"}]
+    # Executions that only warm up are successes of the same machine, but none of them surveys the cluster
+    assert (watched["MetricName"], watched["Namespace"], watched["Statistic"]) == ("Invocations", "AWS/Lambda", "Sum")
+    assert watched["Dimensions"] == [{"Name": "FunctionName", "Value": f"${{{survey}}}"}]
     assert (watched["ComparisonOperator"], watched["Threshold"], watched["TreatMissingData"]) == (
         "LessThanThreshold",
         1,
@@ -45,7 +42,7 @@ def test_sweeps_that_are_rarer_than_five_minutes_are_missed_when_three_are(
 ) -> None:
     made = synthesise(replace(example_settings, sweep=SweepSettings(every_minutes=20, warm_up_minutes=None)))
 
-    for name in ("NoSweepSucceeds", "SweepFails"):
+    for name in ("NoSweepRuns", "SweepFails"):
         watched = alarm(made, name)
         assert (watched["Period"], watched["EvaluationPeriods"]) == (20 * 60, 3), name
         assert "60 minutes" in watched["AlarmDescription"], name
