@@ -220,10 +220,13 @@ def test_a_device_that_a_claim_requests_comes_with_its_node_although_its_type_ha
     requests = {"requests": {"cpu": "1", device: "1"}}
     mine = pods(1, containers=[{"name": "main", "resources": requests}])
     booting = cluster(mine, claim(resources=requests))
+    unknown = claim(resources=requests)
+    del unknown["status"]["allocatable"]
     starting = cluster(mine, claim(resources=requests), nodes=[joined(FILLING)])
     complete = cluster(mine, claim(resources=requests, initialized=True), nodes=[joined()])
 
-    assert summary(planned_with(booting, {})) == (0, [("", "default-1", 1)])
+    for lists in (booting, cluster(mine, unknown)):
+        assert summary(planned_with(lists, {})) == (0, [("", "default-1", 1)])
     assert summary(planned_with(starting, {})) == (0, [("ip-10-0-0-1", "default-1", 1)])
     assert [one.pod for one in planned_with(complete, {}).pending] == ["default/web-0"]
 

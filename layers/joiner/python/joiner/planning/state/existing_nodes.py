@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from joiner import names
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity
@@ -213,7 +213,8 @@ def _state_of_claim(
         node_class = snapshot.node_class(pool)
         labels = {**node_labels(pool, node_class, known, claim.zone, claim.capacity_type), **labels}
         if claim.launched and not claim.allocatable:
-            can = compute_allocatable(known, node_class, pool, efa=bool(claim.requests.get(EFA, 0)))
+            allocatable = compute_allocatable(known, node_class, pool, efa=bool(claim.requests.get(EFA, 0)))
+            can = _expected(replace(claim, allocatable=allocatable))
     name = f"{claim.kind}/{claim.name}"
     node_state = NodeState(
         name=name,
