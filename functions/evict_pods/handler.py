@@ -227,7 +227,8 @@ class PodEviction:
         why = "; ".join([*plan.blockers, *blockers, *rollouts.awaited][:3]) or f"{len(plan.waiting)} pods leave"
         if plan.blockers or blockers:
             events += retirement_events.report_blocked_drain(one, claim, [*plan.blockers, *blockers])
-        self._write_status(claim, as_draining(claim, [*plan.blockers, *blockers], at=now) if claim else None)
+        kept = [*plan.blockers, *blockers]
+        self._write_status(claim, as_draining(claim, kept, at=now, until=until) if claim else None)
         logger.info("drains", node=one.node, nodeclaim=one.claim, waiting=len(plan.waiting), asked=asked, why=why)
         next_at = min(filter(None, (plan.next_at, rollouts.next_at)), default=None)
         here = {pod.uid[:MARK] for pod in plan.waiting}

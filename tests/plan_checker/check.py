@@ -1,7 +1,9 @@
 """``check_plan``: check every rule on the finished nodes, with every pod on its node."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
 
 from tests.plan_checker.admitted import admitted, buffer_pods
@@ -45,15 +47,19 @@ def check_plan(
     }
     waiting = {name for name, pod in pods.items() if is_waiting(pod, leaving)} | {key(one) for one in of_buffers}
     spots, wrong = spots_of(lists, catalogue, plan, pods, leaving=leaving)
+    drains = spots_of_blocked_drains(claims, nodes, pods, leaving)
+    closing = frozenset(spot.name for spot in drains)
     wrong += check_counts(plan, waiting)
     wrong += check_offers(lists, catalogue, plan, tolerance)
     wrong += check_limits(lists, catalogue, plan)
     placed = frozenset(key(pod) for pod in planned_in(plan, pods))
     scene = PlacedPods(
-        [(pod, spot) for spot in spots for pod in spot.pods],
-        spots,
+        [(pod, spot) for spot in (*spots, *drains) for pod in spot.pods],
+        [*spots, *drains],
         placed,
         frozenset(map(key, of_buffers)),
+        closing,
+        frozenset(key(pod) for spot in drains for pod in spot.pods if will_move(pod)),
         lists,
         catalogue,
     )
@@ -61,11 +67,49 @@ def check_plan(
         if spot.new or any(key(pod) in placed for pod in spot.pods):
             wrong += check_resources(spot, lists)
     for pod, spot in scene.everyone:
-        if key(pod) in placed:
+        if key(pod) in placed and spot.name not in closing:
             wrong += check_node_rules(pod, spot)
         wrong += check_neighbours(pod, spot, scene)
     wrong += check_volumes(spots, placed, lists)
     return sorted(set(wrong))
+
+
+def spots_of_blocked_drains(
+    claims: Sequence[Json], nodes: Sequence[Json], pods: Mapping[str, Json], leaving: set[str]
+) -> list[Spot]:
+    """Return the nodes whose drain may not evict all pods and has no deadline, with the pods that it waits for."""
+    blocked = {(claim.get("status") or {}).get("providerID") for claim in claims if is_blocked(claim)}
+    found = []
+    for node in nodes:
+        name = node["metadata"]["name"]
+        if name in leaving and (node.get("spec") or {}).get("providerID", "-") in blocked:
+            spot = spot_of_node(node)
+            # Copies, because the replacements of these pods are elsewhere
+            spot.pods = [dict(pod) for pod in pods.values() if pod["spec"].get("nodeName") == name and runs(pod)]
+            found.append(spot)
+    return found
+
+
+def is_blocked(claim: Json) -> bool:
+    """Return whether the drain of the claim's node names what blocks it, and does not end within ten minutes."""
+    drained = [one for one in (claim.get("status") or {}).get("conditions") or () if one["type"] == "Drained"]
+    named = any(one["status"] == "Unknown" and one.get("message") and one["reason"] == "Draining" for one in drained)
+    if not named or not is_deleted(claim):
+        return named
+    begun = datetime.fromisoformat(claim["metadata"]["deletionTimestamp"])
+    ends = (claim["metadata"].get("annotations") or {}).get("karpenter.sh/nodeclaim-termination-timestamp")
+    times = [datetime.fromisoformat(ends) - begun] if ends else []
+    times += [duration(claim["spec"]["terminationGracePeriod"])] if "terminationGracePeriod" in claim["spec"] else []
+    return min(times, default=timedelta.max) > timedelta(minutes=10)
+
+
+def duration(text: str) -> timedelta:
+    """
+    >>> duration("1h30m")
+    datetime.timedelta(seconds=5400)
+    """
+    units = {"h": "hours", "m": "minutes", "s": "seconds"}
+    return timedelta(**{units[unit]: float(number) for number, unit in re.findall(r"([0-9.]+)([hms])", text)})
 
 
 def is_leaving(node: Json) -> bool:
@@ -80,9 +124,7 @@ def is_deleted(one: Json) -> bool:
 def is_waiting(pod: Json, leaving: set[str]) -> bool:
     """Return whether the pod needs a node: it is unschedulable, or its node is being drained."""
     spec, status = pod["spec"], pod.get("status") or {}
-    if pod["metadata"].get("deletionTimestamp") or status.get("phase") in ("Succeeded", "Failed"):
-        return False
-    if any(owner["kind"] in ("DaemonSet", "Node") for owner in owners(pod)):
+    if not runs(pod):
         return False
     if spec.get("nodeName"):
         return spec["nodeName"] in leaving and will_move(pod)
@@ -92,6 +134,13 @@ def is_waiting(pod: Json, leaving: set[str]) -> bool:
         for one in status.get("conditions") or ()
     )
     return refused and not untried
+
+
+def runs(pod: Json) -> bool:
+    """Return whether the pod is no daemon or static pod, has not ended, and is not being deleted."""
+    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    bound_to_node = any(owner["kind"] in ("DaemonSet", "Node") for owner in owners(pod))
+    return not (ended or bound_to_node or pod["metadata"].get("deletionTimestamp"))
 
 
 def will_move(pod: Json) -> bool:

@@ -18,12 +18,15 @@ Everyone = Sequence[tuple[Json, Spot]]
 @dataclass(frozen=True)
 class PlacedPods:
     """All pods on their nodes. ``placed`` are the keys of the pods that the plan places, ``buffer_pods`` the keys of
-    the pods of capacity buffers."""
+    the pods of capacity buffers. ``closing`` are the names of the nodes of blocked drains, and ``unevicted`` the keys
+    of their pods that will move: these pods are there and, as replacements, on other nodes."""
 
     everyone: Everyone
     spots: Sequence[Spot]
     placed: frozenset[str]
     buffer_pods: frozenset[str]
+    closing: frozenset[str]
+    unevicted: frozenset[str]
     lists: Lists
     catalogue: Json
     meant: dict[str, list[tuple[Json, Spot]]] = field(default_factory=dict)
@@ -38,10 +41,38 @@ class PlacedPods:
             found[as_key([namespace_of(pod), labels_of(pod)])].append((pod, spot))
         return list(found.values())
 
+    def is_replacement(self, pod: Json, spot: Spot) -> bool:
+        """Return whether a pod on this node replaces one that still runs elsewhere."""
+        return key(pod) in self.unevicted and spot.name not in self.closing
+
     @cached_property
-    def without_buffer_pods(self) -> "PlacedPods":
+    def without_replacements(self) -> "PlacedPods":
+        """Return the scene with each pod of a blocked drain where it runs, as pods of capacity buffers see it."""
+        there = self._only([one for one in self.everyone if not self.is_replacement(*one)])
+        return replace(there, placed=self.placed - self.unevicted) if self.unevicted else there
+
+    @cached_property
+    def now(self) -> "PlacedPods":
         """Return the scene without pods of capacity buffers, as real pods see it."""
-        there = [one for one in self.everyone if key(one[0]) not in self.buffer_pods]
+        there = self.without_replacements
+        return there._only([one for one in there.everyone if key(one[0]) not in self.buffer_pods])
+
+    @cached_property
+    def after_the_drains(self) -> "PlacedPods":
+        """Return the scene in which replacements have replaced the pods of blocked drains."""
+        there = [
+            (pod, spot)
+            for pod, spot in self.everyone
+            if key(pod) not in self.buffer_pods and not (key(pod) in self.unevicted and spot.name in self.closing)
+        ]
+        return replace(self._only(there), spots=[one for one in self.spots if one.name not in self.closing])
+
+    @cached_property
+    def during_the_drains(self) -> "PlacedPods":
+        """Return the scene with the pods of blocked drains and their replacements."""
+        return self._only([one for one in self.everyone if key(one[0]) not in self.buffer_pods])
+
+    def _only(self, there: Everyone) -> "PlacedPods":
         return self if len(there) == len(self.everyone) else replace(self, everyone=there, meant={}, counted={})
 
     def those_meant(self, term: Json, owner: Json) -> list[tuple[Json, Spot]]:
@@ -60,9 +91,19 @@ def as_key(what: Any) -> str:
 
 
 def check_neighbours(pod: Json, spot: Spot, scene: PlacedPods) -> list[str]:
-    """Check the pod's rules about other pods. Only pods of capacity buffers count pods of capacity buffers."""
-    if key(pod) not in scene.buffer_pods:
-        scene = scene.without_buffer_pods
+    """Check the pod's rules about other pods. Only pods of capacity buffers count pods of capacity buffers. Pods of
+    blocked drains count where they run for all pods but the replacements."""
+    if key(pod) in scene.buffer_pods:
+        scene = scene.without_replacements
+    elif scene.is_replacement(pod, spot):
+        later = scene.after_the_drains
+        wrong = check_anti_affinity(pod, spot, later) + check_spread(pod, spot, later)
+        # A replacement that starts while the others still run has to be beside those
+        return wrong + (check_affinity(pod, spot, later) and check_affinity(pod, spot, scene.during_the_drains))
+    else:
+        scene = scene.now
+    if spot.name in scene.closing:
+        return check_anti_affinity(pod, spot, scene)
     wrong = check_anti_affinity(pod, spot, scene)
     if key(pod) in scene.placed:
         wrong += check_affinity(pod, spot, scene) + check_spread(pod, spot, scene)

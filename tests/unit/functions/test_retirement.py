@@ -7,8 +7,10 @@ from datetime import timedelta
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.kube_nodes import read_node
 from joiner.names import DISRUPTED, EXCLUDE_FROM_LOAD_BALANCERS, TERMINATION_FINALIZER
 from joiner.pools import NodeClaim
+from joiner.pools.retiring_nodes import find_blocked_drains
 from tests.unit.functions.call_faults import Fault, Trouble
 from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.fake_kube import HELD
@@ -121,6 +123,22 @@ def test_a_spot_warning_ends_a_drain_that_is_blocked(grown: SimulatedCluster) ->
     nothing_is_left_of(grown, claim)
     assert done.entries[0]["stage"] == "forgotten"
     assert int(grown.now.timestamp()) - now <= 122
+
+
+@pytest.mark.parametrize(("seconds", "blocked"), [(0, True), (3600, True), (600, False), (120, False)])
+def test_the_claim_of_a_blocked_drain_says_whether_the_drain_ends_soon(
+    grown: SimulatedCluster, seconds: int, *, blocked: bool
+) -> None:
+    claim = first(grown)
+    grown.kube.held.update(pods_on(grown, claim.node_name))
+    now = int(grown.now.timestamp())
+    RetirementExecution(grown, "").retirements.hurry(claim.name, "maintenance", now + seconds if seconds else 0, now)
+
+    retire(grown, (claim.name, "maintenance"), passes=1)
+
+    node = read_node(grown.kube.get(kinds.NODES, claim.node_name))
+    assert first(grown).conditions["Drained"].message
+    assert find_blocked_drains([node], [first(grown)]) == ({claim.node_name} if blocked else set())
 
 
 def test_the_time_that_a_pool_allows_for_the_drain_counts_from_the_deletion(grown: SimulatedCluster) -> None:

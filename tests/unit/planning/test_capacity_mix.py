@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from joiner.planning import Plan
+from tests.unit.planning.blocked_drains import draining_node, on_draining_node
 from tests.unit.planning.checked_plans import checked, cluster, drawn
-from tests.unit.planning.drawn_clusters import ZONES, Json, node, node_pool, pods
+from tests.unit.planning.drawn_clusters import ZONES, Json, node, node_pool, pod, pods
 
+ON_DEMAND = {"karpenter.sh/capacity-type": "on-demand"}
 SPOT = {"karpenter.sh/capacity-type": "spot"}
 
 
@@ -48,6 +50,14 @@ def test_running_nodes_count() -> None:
     plan = checked(cluster(pods(4, cpu="1500m"), mixed("spot=70%", **LARGE), nodes=there))
 
     assert capacity_types(plan) == {"on-demand": 3, "spot": 1}
+
+
+def test_a_node_that_is_drained_does_not_count() -> None:
+    leaving, claim = draining_node(labels={"karpenter.sh/nodepool": "default", **ON_DEMAND})
+    there = on_draining_node(pod("web-0", cpu="1500m"))
+    lists = cluster([there, pod("web-1", cpu="1500m")], mixed("spot=50%", **LARGE), nodes=[leaving], nodeclaims=[claim])
+
+    assert capacity_types(checked(lists)) == {"on-demand": 1, "spot": 1}
 
 
 def test_pods_that_require_spot_stay_on_spot_and_the_plan_reports_it() -> None:

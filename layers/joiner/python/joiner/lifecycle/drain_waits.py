@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from joiner.lifecycle.draining import AT_LEAST
-from joiner.lifecycle.retirement import DRAINED, RetirementStage, RetiringClaim
+from joiner.lifecycle.retirement import RetirementStage, RetiringClaim
 from joiner.pools import NodeClaim
+from joiner.pools.retiring_nodes import DRAINED
 
 VOLUMES_AWAITED: Final = timedelta(minutes=6)
 """From the last pod's end until the instance of a node without a claim is terminated with volumes attached: as long as

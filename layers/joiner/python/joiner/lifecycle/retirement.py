@@ -21,7 +21,8 @@ from joiner.lifecycle.failed_claims import failure_reason
 from joiner.lifecycle.node_health import find_bad_conditions
 from joiner.pools import NodeClaim
 from joiner.pools.disruption_protection import ignores_pods
-from joiner.pools.timestamps import format_timestamp, parse_timestamp
+from joiner.pools.retiring_nodes import DRAINED, ENDS_SOON, SOON, find_drain_limit
+from joiner.pools.timestamps import format_timestamp
 
 RETIRED_AT_ONCE: Final = 100
 """Maximum of claims in one execution; the next one retires the others. All entries are one result; 256 KiB hold about
@@ -33,7 +34,6 @@ EXCLUDED: Final = "karpenter"
 this value.
 """
 
-DRAINED: Final = "Drained"
 VOLUMES_DETACHED: Final = "VolumesDetached"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
 
@@ -339,26 +339,14 @@ def drain_deadline(claim: NodeClaim | None, noted: int) -> datetime | None:
     """Return until when its node may drain: the recorded time (epoch seconds, 0 for none) or the claim's limit,
     whichever is earlier.
     """
-    found = [datetime.fromtimestamp(noted, UTC)] if noted else []
-    if claim is not None and claim.deletion is not None and claim.termination_grace_period is not None:
-        found.append(claim.deletion + timedelta(seconds=claim.termination_grace_period))
-    if claim is not None:
-        raw = _time(claim.annotations.get(names.TERMINATION_TIMESTAMP))
-        found += [raw] if raw is not None else []
-    return min(found, default=None)
+    limits = [datetime.fromtimestamp(noted, UTC) if noted else None, find_drain_limit(claim) if claim else None]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _time(raw: str | None) -> datetime | None:
-    try:
-        moment = parse_timestamp(raw)
-    except ValueError:
-        return None
-    return moment if moment is None or moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def as_draining(claim: NodeClaim, blockers: Iterable[str], *, at: datetime) -> NodeClaim:
-    """Return the claim while its node is drained."""
-    return claim.with_condition(DRAINED, "Unknown", "Draining", "; ".join(blockers)[:512], at=at)
+def as_draining(claim: NodeClaim, blockers: Iterable[str], *, at: datetime, until: datetime | None = None) -> NodeClaim:
+    """Return the claim while its node is drained; ``until`` is the deadline of the drain, if it has one."""
+    reason = ENDS_SOON if until is not None and until - at <= SOON else "Draining"
+    return claim.with_condition(DRAINED, "Unknown", reason, "; ".join(blockers)[:512], at=at)
 
 
 def as_detaching(claim: NodeClaim, volumes: Iterable[str], *, at: datetime) -> NodeClaim:

@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import Final
 
 from joiner.lifecycle.planning_back_off import BACK_OFF_SECONDS
-from joiner.lifecycle.retirement import DRAINED, VOLUMES_DETACHED, drain_deadline
+from joiner.lifecycle.retirement import VOLUMES_DETACHED, drain_deadline
 from joiner.pools import NodeClaim
+from joiner.pools.retiring_nodes import DRAINED
 
 NEAR_DEADLINE: Final = BACK_OFF_SECONDS[-1]
 """Seconds before a deadline in which nothing backs off: pods get their grace period before the deadline."""

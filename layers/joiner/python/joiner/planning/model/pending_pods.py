@@ -5,8 +5,8 @@ priority first, then the oldest. A rollout that replaces pods while a node start
 empty nor requires another node.
 
 The pods of a node that is being drained need another node, too, and are planned as if they had left. While the drain is
-blocked, nobody knows when they leave. If a rule of another pod names them, they are not planned: the rule holds for
-where they run.
+blocked, nobody knows when they leave. They get their capacity all the same, and until then the rules of other pods
+count them where they run (``pod_stages``).
 """
 
 from collections import defaultdict
@@ -24,10 +24,12 @@ from joiner.pools.retiring_nodes import find_blocked_drains, find_retiring_nodes
 
 @dataclass(frozen=True, slots=True)
 class PodsToPlace:
-    """``pending`` pods need a node. ``reserved`` pods have a slot on an in-flight claim, by the claim's key."""
+    """``pending`` pods need a node. ``reserved`` pods have a slot on an in-flight claim, by the claim's key.
+    ``blocked`` are the keys of those pods of both that run on a node whose drain may not evict all pods now."""
 
     pending: tuple[Pod, ...]
     reserved: Mapping[str, tuple[Pod, ...]]
+    blocked: frozenset[str] = frozenset()
 
 
 def sort_by_priority(pods: Iterable[Pod]) -> list[Pod]:
@@ -89,14 +91,14 @@ def select_pods(snapshot: Snapshot) -> PodsToPlace:
     """Return the pending and the reserved pods, each sorted by priority, highest first."""
     nodes = nodes_of_claims(snapshot)
     leaving = find_retiring_nodes(snapshot.nodes, snapshot.claims)
-    unplaced = [
+    unplaced = sort_by_priority(
         pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving)
-    ]
-    stays = {pod.key for pod in find_staying_pods(snapshot)}
-    free = sort_by_priority(pod for pod in unplaced if pod.key not in stays) if stays else sort_by_priority(unplaced)
+    )
+    waiting_drains = find_blocked_drains(snapshot.nodes, snapshot.claims) & leaving if leaving else frozenset()
+    blocked = frozenset(pod.key for pod in unplaced if pod.node_name in waiting_drains)
     queues: dict[str, list[Pod]] = defaultdict(list)
     # A slot is for a class: pods without a node come before those that still run on a node that is being drained
-    for pod in sorted(free, key=lambda pod: bool(pod.node_name)) if snapshot.claims else ():
+    for pod in sorted(unplaced, key=lambda pod: (bool(pod.node_name), pod.key in blocked)) if snapshot.claims else ():
         queues[pod.class_key].append(pod)
     reserved: dict[str, tuple[Pod, ...]] = {}
     for claim in snapshot.claims:
@@ -108,41 +110,8 @@ def select_pods(snapshot: Snapshot) -> PodsToPlace:
             del queues[class_key][:count]
         reserved[claim.key] = tuple(taken)
     placed = {pod.key for pods in reserved.values() for pod in pods}
-    pending = tuple(pod for pod in free if pod.key not in placed) if placed else tuple(free)
-    return PodsToPlace(pending, reserved)
-
-
-def find_staying_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
-    """Return the pods of nodes whose drain is blocked that would move and are not planned: a required rule of another
-    unplaced pod names them, or their anti-affinity names another one.
-    """
-    leaving = find_retiring_nodes(snapshot.nodes, snapshot.claims)
-    blocked = find_blocked_drains(snapshot.nodes, snapshot.claims) & leaving if leaving else ()
-    if not blocked:
-        return ()
-    moving = [pod for pod in snapshot.pods if pod.moves and pod.node_name in leaving]
-    others = [pod for pod in moving if pod.node_name not in blocked]
-    others += [pod for pod in snapshot.pods if pod.provisionable]
-    distinct = {_identity(pod): pod for pod in others}.values()
-    there = [(pod, _identity(pod)) for pod in moving if pod.node_name in blocked]
-    met = {key: any(_meet(pod, other) for other in distinct) for key, pod in {key: pod for pod, key in there}.items()}
-    return tuple(pod for pod, key in there if met[key])
-
-
-def _identity(pod: Pod) -> tuple[str, str, tuple[tuple[str, str], ...]]:
-    return pod.class_key, pod.namespace, tuple(sorted(pod.labels.items()))
-
-
-def _meet(pod: Pod, other: Pod) -> bool:
-    """Return whether a required rule of `other` names the labels of `pod`, or an anti-affinity of `pod` those of
-    `other`. Namespaces of affinity terms are not compared: a pod that is wrongly taken as named only stays."""
-    own = other.constraints
-    selectors = [term.selector for term in (*own.affinity, *own.anti_affinity)]
-    if pod.namespace == other.namespace:
-        selectors += [spread.selector for spread in own.spreads if spread.hard]
-    return any(selector.selects(pod.labels) for selector in selectors) or any(
-        term.selector.selects(other.labels) for term in pod.constraints.anti_affinity
-    )
+    pending = tuple(pod for pod in unplaced if pod.key not in placed) if placed else tuple(unplaced)
+    return PodsToPlace(pending, reserved, blocked)
 
 
 def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:

@@ -4,18 +4,23 @@ The time of planning then depends on the number of groups, not of pods. Pods of 
 volume, are one group if their volumes may be in the same domains.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
+from typing import Final
 
 from joiner.cluster import DaemonSet, Pod, PodAffinityTerm, PodConstraints, Requirements, Volumes
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
+from joiner.planning.model.pod_stages import PodStage
 from joiner.planning.model.volume_constraints import (
     NO_VOLUME_CONSTRAINTS,
     VolumeConstraints,
     attachment_resource,
     find_volume_constraints,
 )
+
+AFTER_ALL_OTHERS: Final = 1 << 32
+"""More than the difference between any two priorities."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,8 +31,7 @@ class PodGroup:
     alternatives; a node must meet one of them. ``mounted`` are the constraints of its volumes. ``refused`` is why no
     node can hold the pods, or empty. ``vector`` is what one pod requests, in the order of the plan's resources,
     and ``needs`` the same without zeros. ``attaches`` are its volumes that other pods also use, with the position of
-    the resource that counts them. ``is_buffer`` is true for pods of capacity buffers: they do not exist, so no rule of
-    other pods counts them.
+    the resource that counts them.
     """
 
     index: int
@@ -42,13 +46,24 @@ class PodGroup:
     vector: tuple[int, ...] = ()
     needs: tuple[tuple[int, int], ...] = ()
     attaches: tuple[tuple[int, str], ...] = ()
-    is_buffer: bool = False
+    stage: PodStage = PodStage.CURRENT
     running: int = 0
 
     @property
     def name(self) -> str:
         """Return a name that is unique in the snapshot: namespace and class of its pods."""
         return f"{self.namespace}/{self.constraints.class_key}"
+
+    @property
+    def is_buffer(self) -> bool:
+        """Return whether its pods are those of capacity buffers."""
+        return self.stage is PodStage.BUFFER
+
+    @property
+    def rank(self) -> int:
+        """Return its place in the order of groups, smallest first: highest priority first, and pods that still run
+        after all pods that need a node now."""
+        return (AFTER_ALL_OTHERS if self.stage is PodStage.EVICTED else 0) - self.constraints.priority
 
     @property
     def places(self) -> tuple[Requirements, ...]:
@@ -78,25 +93,26 @@ def pod_terms(constraints: PodConstraints) -> tuple[PodAffinityTerm, ...]:
     return (*constraints.affinity, *constraints.anti_affinity, *(one.term for one in constraints.pod_preferences))
 
 
-GroupIdentity = tuple[str, str, tuple[tuple[str, str], ...], str]
+GroupIdentity = tuple[str, str, tuple[tuple[str, str], ...], str, PodStage]
 
 
-def group_identity(pod: Pod, keys: frozenset[str], what: VolumeConstraints = NO_VOLUME_CONSTRAINTS) -> GroupIdentity:
+def group_identity(pod: Pod, keys: frozenset[str], what: VolumeConstraints, stage: PodStage) -> GroupIdentity:
     """Return a key that is equal for pods of one group."""
     labels = pod.labels
     relevant = tuple(sorted((key, labels[key]) for key in keys if key in labels)) if keys else ()
-    return (pod.constraints.shape_key, pod.namespace, relevant, what.key)
+    return (pod.constraints.shape_key, pod.namespace, relevant, what.key, stage)
 
 
 @dataclass(frozen=True, slots=True)
 class PodGroups:
-    """All groups of a plan. ``of_pod`` returns the group of a placed pod by the pod's key. ``daemons`` are in the
-    order of the daemon sets."""
+    """All groups of a plan. ``of_pod`` returns the group of a placed pod by the pod's key, and ``of_reserved`` that of
+    a pod with a slot on a claim. ``daemons`` are in the order of the daemon sets."""
 
     resources: tuple[str, ...]
     all: tuple[PodGroup, ...]
     pending: tuple[PodGroup, ...]
     of_pod: Mapping[str, PodGroup]
+    of_reserved: Mapping[str, PodGroup]
     daemons: tuple[tuple[DaemonSet, PodGroup], ...]
     drivers: Mapping[str, int]
     """By volume driver: the position of the resource that counts its volumes."""
@@ -107,47 +123,88 @@ class PodGroups:
 
 
 def group_pods(
-    pending: Sequence[Pod], placed: Sequence[Pod], daemon_sets: Sequence[DaemonSet], volumes: Volumes
+    pending: Sequence[Pod],
+    placed: Sequence[Pod],
+    daemon_sets: Sequence[DaemonSet],
+    volumes: Volumes,
+    *,
+    reserved: Sequence[Pod] = (),
+    blocked: Collection[str] = frozenset(),
 ) -> PodGroups:
     """Return the groups of these pods, in an order that does not depend on the order of the pods, except that
-    ``pending`` must be sorted by priority, highest first."""
-    all_constraints = [pod.constraints for pod in (*pending, *placed)]
+    ``pending`` must be sorted by priority, highest first.
+
+    ``placed`` have a node, and ``reserved`` have a slot on a claim. ``blocked`` are the keys of the pods that a blocked
+    drain has not evicted yet: they are placed, and also pending or reserved.
+    """
+    all_constraints = [pod.constraints for pod in (*pending, *placed, *reserved)]
     distinct = dict(zip(map(id, all_constraints), all_constraints, strict=True)).values()
     keys = label_keys_of_rules([*distinct, *(one.constraints for one in daemon_sets)])
-    mounts = find_volume_constraints(pending, placed, volumes)
-    waiting, members = _alike(pending, keys, mounts), _alike(placed, keys, mounts)
+    mounts = find_volume_constraints(pending, [*placed, *reserved], volumes)
+    waiting = _alike_in_stage(pending, keys, mounts, blocked, PodStage.EVICTED)
+    running = _alike_in_stage(placed, keys, mounts, blocked, PodStage.LEAVING)
+    coming = _alike_in_stage(reserved, keys, mounts, blocked, PodStage.EVICTED)
     named = {name for one in distinct for name in one.requests} | {name for one in daemon_sets for name in one.requests}
     drivers = {driver for one in mounts.values() for driver, _ in (*one.volumes, *one.common)}
     resources = (*sorted(named), *map(attachment_resource, sorted(drivers)))
     counted = {driver: len(named) + number for number, driver in enumerate(sorted(drivers))}
     found: list[PodGroup] = []
     of_pod: dict[str, PodGroup] = {}
-    for known in sorted(waiting.keys() | members.keys()):
-        mine = tuple(waiting.get(known, ()))
-        sample = mine[0] if mine else members[known][0]
-        one = _made(len(found), sample, mine, mounts.get(sample.key, NO_VOLUME_CONSTRAINTS), resources)
-        one = replace(one, running=len(members.get(known, ())))
+    of_reserved: dict[str, PodGroup] = {}
+    for known in sorted(waiting.keys() | running.keys() | coming.keys()):
+        mine, there, to_come = tuple(waiting.get(known, ())), running.get(known, []), coming.get(known, [])
+        sample = (mine or there or to_come)[0]
+        what = mounts.get(sample.key, NO_VOLUME_CONSTRAINTS) if known[-1] is not PodStage.LEAVING else None
+        one = _made(len(found), sample, mine, what or NO_VOLUME_CONSTRAINTS, resources, stage=known[-1])
+        one = replace(one, running=len(there) + len(to_come))
         found.append(one)
-        of_pod.update((pod.key, one) for pod in members.get(known, ()))
-    daemons: list[tuple[DaemonSet, PodGroup]] = []
-    for daemon in sorted(daemon_sets, key=lambda one: one.key):
+        of_pod.update((pod.key, one) for pod in there)
+        of_reserved.update((pod.key, one) for pod in to_come)
+    daemons = _groups_of_daemons(daemon_sets, resources, len(found))
+    pending_groups = tuple(one for one in found if one.pods)
+    every = (*found, *(group for _, group in daemons))
+    return PodGroups(resources, every, pending_groups, of_pod, of_reserved, daemons, counted)
+
+
+def _groups_of_daemons(
+    daemon_sets: Iterable[DaemonSet], resources: Sequence[str], before: int
+) -> tuple[tuple[DaemonSet, PodGroup], ...]:
+    """Return the daemon sets in order, each with its group; ``before`` is the number of other groups."""
+    found = []
+    for index, daemon in enumerate(sorted(daemon_sets, key=lambda one: one.key), before):
         vector = _vector(daemon.constraints, NO_VOLUME_CONSTRAINTS, resources)
-        found.append(
-            PodGroup(
-                len(found),
-                daemon.constraints,
-                daemon.namespace,
-                labels=daemon.labels,
-                vector=vector,
-                needs=_needs(vector),
-            )
+        group = PodGroup(
+            index,
+            daemon.constraints,
+            daemon.namespace,
+            labels=daemon.labels,
+            vector=vector,
+            needs=_needs(vector),
         )
-        daemons.append((daemon, found[-1]))
-    return PodGroups(resources, tuple(found), tuple(one for one in found if one.pods), of_pod, tuple(daemons), counted)
+        found.append((daemon, group))
+    return tuple(found)
+
+
+def _alike_in_stage(
+    pods: Sequence[Pod],
+    keys: frozenset[str],
+    mounts: Mapping[str, VolumeConstraints],
+    blocked: Collection[str],
+    stage: PodStage,
+) -> dict[GroupIdentity, list[Pod]]:
+    """Return the pods by identity; those that are blocked are in this stage, all others are CURRENT."""
+    if not blocked:
+        return _alike(pods, keys, mounts)
+    found = _alike([pod for pod in pods if pod.key not in blocked], keys, mounts)
+    there = mounts if stage is not PodStage.LEAVING else {}
+    return found | _alike([pod for pod in pods if pod.key in blocked], keys, there, stage)
 
 
 def _alike(
-    pods: Iterable[Pod], keys: frozenset[str], mounts: Mapping[str, VolumeConstraints]
+    pods: Iterable[Pod],
+    keys: frozenset[str],
+    mounts: Mapping[str, VolumeConstraints],
+    stage: PodStage = PodStage.CURRENT,
 ) -> dict[GroupIdentity, list[Pod]]:
     """Return the pods by identity. The identity is computed once for pods with equal constraints, namespace and
     relevant labels; most pods equal the one before them."""
@@ -166,7 +223,7 @@ def _alike(
             what = mounts.get(pod.key, NO_VOLUME_CONSTRAINTS) if mounts else NO_VOLUME_CONSTRAINTS
             same = (id(pod.constraints), pod.namespace, what.key, *map(pod.labels.get, keys))
             if same not in quick:
-                quick[same] = found.setdefault(group_identity(pod, keys, what), [])
+                quick[same] = found.setdefault(group_identity(pod, keys, what, stage), [])
             mine = quick[same]
         mine.append(pod)
         before = pod
@@ -202,7 +259,13 @@ def _needs(vector: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _made(
-    index: int, sample: Pod, pods: tuple[Pod, ...], what: VolumeConstraints, resources: Sequence[str]
+    index: int,
+    sample: Pod,
+    pods: tuple[Pod, ...],
+    what: VolumeConstraints,
+    resources: Sequence[str],
+    *,
+    stage: PodStage,
 ) -> PodGroup:
     """Return a group of such pods. If some are pending, it has their alternatives of node labels, volumes included, or
     the reason why none exist."""
@@ -220,7 +283,7 @@ def _made(
         vector=vector,
         needs=_needs(vector),
         attaches=tuple([(resources.index(attachment_resource(driver)), volume) for driver, volume in what.common]),
-        is_buffer=bool(pods) and is_buffer_pod(sample.name),
+        stage=PodStage.BUFFER if pods and is_buffer_pod(sample.name) else stage,
     )
 
 

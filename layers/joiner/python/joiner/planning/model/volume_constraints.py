@@ -93,7 +93,7 @@ def find_volume_constraints(
     }
     wanted = Counter((pod.namespace, claim) for pod in wanting for claim in pod.constraints.volume_claims)
     held = Counter((pod.namespace, claim) for pod in having for claim in pod.constraints.volume_claims)
-    common = _common((*wanting, *having), volumes)
+    common = _common({pod.key: pod for pod in (*wanting, *having)}.values(), volumes)
     volumes, families = bind_static_volumes(having, wanting, volumes)
     alike: dict[tuple[str, tuple[str, ...]], VolumeConstraints] = {}
     found = _constraints_of_placed(having, volumes, wanted, families)
@@ -106,7 +106,8 @@ def find_volume_constraints(
                 replace(each, key=f"{each.key} {_names(own)}", families=own) if own and not each.refused else each
             )
         taken = [(pod.namespace, claim) for claim in volumes.for_one_pod(*same)]
-        who = next((users[claim] for claim in taken if claim in users), "")
+        # A pod of a blocked drain has its claim where it runs, and takes it along
+        who = next((users[claim] for claim in taken if users.get(claim, pod.key) != pod.key), "")
         if who:
             why = f"its PersistentVolumeClaim is for one pod at a time, and {who} has it"
             found[pod.key] = VolumeConstraints(key=why, refused=why)

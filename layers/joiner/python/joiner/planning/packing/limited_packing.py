@@ -84,7 +84,7 @@ def _let_in(problem: PackingProblem, worth: Floats, share: float) -> PackingProb
         for group, number in members if problem.open[:, item].any() else ():
             cost[group] = cost.get(group, 0.0) + number * float(worth[item])
     left, parts = share * sum(cost.values()), dict[PodGroup, float]()
-    for group in sorted(cost, key=lambda one: (-one.constraints.priority, cost[one] / len(one.pods), one.index)):
+    for group in sorted(cost, key=lambda one: (one.rank, cost[one] / len(one.pods), one.index)):
         parts[group] = min(left / cost[group], 1.0) if cost[group] > 0 else 1.0
         left = max(left - cost[group], 0.0)
     chosen = tuple(_some(members, parts) for members in problem.members)

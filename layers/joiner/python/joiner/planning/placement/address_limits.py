@@ -244,6 +244,6 @@ def find_closed_zones(
 
 
 def _importance(node: NodeState) -> tuple[int, int, str]:
-    """Return the highest priority of a node's pods, their number and its name."""
-    priorities = (group.constraints.priority for group in node.planned)
-    return max(priorities, default=0), sum(node.planned.values()), node.name
+    """Return the highest priority of a node's pods (lower for pods that still run), their number and its name."""
+    ranks = (group.rank for group in node.planned)
+    return -min(ranks, default=0), sum(node.planned.values()), node.name

@@ -24,7 +24,8 @@ def keep_capacity_mix(state: PlanState) -> tuple[str, ...]:
         if share is None or not new:
             continue
         before = state.price
-        running = [_capacity_type(node) for node in state.existing if _is_of(node, offers.pool)]
+        staying = (node for node in state.existing if not node.closing)
+        running = [_capacity_type(node) for node in staying if _is_of(node, offers.pool)]
         total = len(running) + len(new)
         spare = running.count(names.SPOT) + sum(map(_is_spot, new)) - count_spot_nodes(total, share)
         moved = _move(state, new, spare)

@@ -32,6 +32,6 @@ def order_groups(state: PlanState, shares: Mapping[int, float], order: str) -> l
     def key(group: PodGroup) -> tuple[float, ...]:
         own = state.rules[group.index]
         ties = 0 if order == "scarce" or own.selected_groups else 2 if own.free else 1
-        return (-group.constraints.priority, offers[group] > 0, ties, -size(group), group.index)
+        return (group.rank, offers[group] > 0, ties, -size(group), group.index)
 
     return sorted(state.left, key=key)

@@ -56,7 +56,7 @@ class NodeEnlargement:
         """Make the best replacement for all nodes that are alike; return whether there was one, if only one that a rule
         refused."""
         left = [group for group in self._state.groups.pending if self._state.left[group] and not group.refused]
-        left.sort(key=lambda group: (-group.constraints.priority, group.index))
+        left.sort(key=lambda group: (group.rank, group.index))
         pools = dict.fromkeys(node.choice.pool_offers for node in self._state.new if node.choice)
         patterns = [pattern for pool_offers in pools for pattern in patterns_of(self._state, pool_offers)]
         found: list[tuple[Rank, NodeOffer, Pattern]] = []

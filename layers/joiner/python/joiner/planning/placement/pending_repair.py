@@ -85,10 +85,10 @@ def _place_best_subset(
 
 def _better_subsets(batch: Sequence[PodGroup], missing: Mapping[PodGroup, int]) -> Iterator[Mapping[PodGroup, int]]:
     """Yield every subset of the pods that is better than the one without the missing pods, the best first."""
-    levels = sorted({group.constraints.priority for group in batch}, reverse=True)
+    levels = sorted({group.rank for group in batch})
 
     def worth(wanted: Mapping[PodGroup, int]) -> tuple[int, ...]:
-        return tuple(sum(wanted[one] for one in batch if one.constraints.priority == level) for level in levels)
+        return tuple(sum(wanted[one] for one in batch if one.rank == level) for level in levels)
 
     own = worth({group: len(group.pods) - missing[group] for group in batch})
     ways = product(*(range(len(group.pods) + 1) for group in batch))
@@ -125,7 +125,7 @@ def _place_remaining(
     Each group has a share of the effort, so that groups without a place leave some of it to the others.
     """
     found = False
-    ordered = sorted(batch, key=lambda one: (-one.constraints.priority, one.index))
+    ordered = sorted(batch, key=lambda one: (one.rank, one.index))
     for attempt in (_place_some, _move_some, _refill_some):
         for group in ordered:
             while state.left[group] and not effort.spent():

@@ -190,7 +190,7 @@ class PodExchange:
             moved = False
             order = self._dice.shuffled(group for group in self._batch if self._state.left[group])
             if ranked:
-                order.sort(key=lambda group: -group.constraints.priority)
+                order.sort(key=lambda group: group.rank)
             for group in order:
                 many = self._dice.random() < MANY_SHARE
                 while self._state.left[group] and self._place_one(group, bold):

@@ -12,9 +12,10 @@ from typing import Final
 from joiner import names
 from joiner.planning.model.node_offers import Unavailable
 from joiner.planning.model.offer_compilation import ANY_VALUE
+from joiner.planning.model.offered_domains import offered_domains
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.plan import TEMPORARY, Reason
-from joiner.planning.state.domain_assignment import offered_domains, reachable_domains
+from joiner.planning.state.domain_assignment import reachable_domains
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import SpreadRule
 

@@ -29,11 +29,11 @@ class ScoredPlan:
 
 
 def count_missing(state: PlanState) -> tuple[float, ...]:
-    """Return the number of pods left, by priority, highest first."""
+    """Return the number of pods left, by priority, highest first; those that still run come last."""
     by_level: dict[int, float] = {}
     for one, number in state.left.items():
-        by_level[one.constraints.priority] = by_level.get(one.constraints.priority, 0.0) + number
-    return tuple(by_level[level] for level in sorted(by_level, reverse=True))
+        by_level[one.rank] = by_level.get(one.rank, 0.0) + number
+    return tuple(by_level[level] for level in sorted(by_level))
 
 
 def score_plan(state: PlanState, price: float | None = None) -> ScoredPlan:

@@ -8,9 +8,9 @@ against the true skew.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from joiner.planning.model.node_offers import PoolOffers
+from joiner.planning.model.offered_domains import offered_domains
 from joiner.planning.model.pod_groups import PodGroup, fits
-from joiner.planning.model.position_bits import bit_positions_descending
+from joiner.planning.model.pod_stages import PodStage
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import DomainCounts, SpreadRule
 
@@ -43,7 +43,9 @@ def assign_domains(state: PlanState, groups: Sequence[PodGroup], worth: Mapping[
     assigner = DomainAssigner(state, groups, worth)
     asking = [group for group in groups if state.rules[group.index].assigned_spread]
     counted = [group for group in groups if not state.rules[group.index].assigned_spread]
-    for group in sorted(asking, key=lambda one: (-worth[one] * state.left[one], one.index)):
+    # Pods that still run do not restrict the others, which their own rules count
+    later = PodStage.EVICTED
+    for group in sorted(asking, key=lambda one: (one.stage is later, -worth[one] * state.left[one], one.index)):
         assigner.spread(group)
     assigner.gather([group for group in counted if state.rules[group.index].affinity])
     for group in sorted(counted, key=lambda one: (-worth[one] * state.left[one], one.index)):
@@ -207,19 +209,6 @@ def _offered(state: PlanState, group: PodGroup, key: str) -> Iterator[str]:
         yield from offered_domains(pool_offers, group, key)
 
 
-def offered_domains(pool_offers: PoolOffers, group: PodGroup, key: str) -> Iterator[str]:
-    """Yield the domains in which this pool has an offer that can hold a pod of the group, some of them repeatedly."""
-    if group.constraints.untolerated(pool_offers.pool.taints) is not None:
-        return
-    for variant in pool_offers.variants:
-        bits = variant.bits[group.index]
-        own = variant.labels.get(key)
-        for domain, offers in ({own: -1} if own is not None else pool_offers.domains(key)).items():
-            usable = bits & (offers if offers >= 0 else bits)
-            if any(fits(group, pool_offers.launchable[position].free) for position in bit_positions_descending(usable)):
-                yield domain
-
-
 def _tied(state: PlanState, groups: Iterable[PodGroup]) -> list[list[PodGroup]]:
     """Group the groups by mutual affinity: only groups that all require each other are connected. A group that only
     others require is not connected."""
@@ -252,13 +241,13 @@ def assign_quotas(state: PlanState, groups: Iterable[PodGroup]) -> None:
     Groups are taken in the given order. Pods then fill whole nodes zone by zone instead of alternating; the finished
     plan is checked against the true skew.
     """
-    expected: dict[tuple[str, object, str], dict[str, int]] = {}
+    expected: dict[tuple[str, object, str, PodStage], dict[str, int]] = {}
     for group in groups:
         rule = state.rules[group.index].assigned_spread
         if rule is None or not rule.universe:
             continue
         counts = expected.setdefault(
-            (rule.spread.topology_key, rule.spread.selector, group.namespace),
+            (rule.spread.topology_key, rule.spread.selector, group.namespace, group.stage),
             {domain: rule.counts.by_domain.get(domain, 0) for domain in rule.universe},
         )
         quota: dict[str, int] = {}

@@ -20,7 +20,7 @@ from joiner.planning.model.pending_pods import (
     placed_pods,
     retiring_nodes,
 )
-from joiner.planning.model.pod_groups import PodGroups
+from joiner.planning.model.pod_groups import PodGroup, PodGroups
 from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.model.volume_constraints import attachable_by_type, node_amount
 from joiner.planning.state.node_state import NodeState, attach_volume
@@ -96,8 +96,10 @@ def find_existing_capacity(
 
 
 def _placed_by_node(snapshot: Snapshot, waiting: PodsToPlace) -> dict[str, list[Pod]]:
-    """Return the pods that have a node, by its name, without those that the plan moves or has a slot for elsewhere."""
+    """Return the pods that have a node, by its name, without those that the plan moves or has a slot for elsewhere.
+    Pods of blocked drains are where they run."""
     moved = {pod.key for pods in (waiting.pending, *waiting.reserved.values()) for pod in pods if pod.node_name}
+    moved -= waiting.blocked
     found: dict[str, list[Pod]] = {}
     for pod in placed_pods(snapshot):
         if pod.key not in moved:
@@ -112,6 +114,7 @@ def _closed(node: Node, pods: Sequence[Pod], groups: PodGroups, snapshot: Snapsh
         return []
     node_state = _state_of_node(node, None, pods, groups, snapshot.volumes, type_limits={})
     node_state.free = [0] * len(groups.resources)
+    node_state.closing = True
     return [node_state]
 
 
@@ -158,7 +161,7 @@ def _state_of_node(
         occupied=any(not pod.stays_with_node for pod in pods),
     )
     for pod in pods:
-        _hold(node_state, pod, groups, volumes)
+        _hold(node_state, pod, groups.of_pod[pod.key], groups, volumes)
     present = {(pod.namespace, pod.owner_name) for pod in pods if pod.owner_kind == "DaemonSet"}
     for daemon, own in groups.daemons:
         missing = (daemon.namespace, daemon.name) not in present
@@ -235,12 +238,12 @@ def _reserve(node_state: NodeState, pods: Iterable[Pod], groups: PodGroups, volu
     """Reserve on the node what an assignment keeps for pods that are not bound yet."""
     for pod in pods:
         node_state.occupied = True
-        _hold(node_state, pod, groups, volumes)
+        _hold(node_state, pod, groups.of_reserved[pod.key], groups, volumes)
 
 
-def _hold(node_state: NodeState, pod: Pod, groups: PodGroups, volumes: Volumes) -> None:
-    """Count a pod that is bound to the node. A terminating pod uses its resources until it is deleted, and no rule
-    counts it."""
+def _hold(node_state: NodeState, pod: Pod, own: PodGroup, groups: PodGroups, volumes: Volumes) -> None:
+    """Count a pod of this group that is bound to the node. A terminating pod uses its resources until it is deleted,
+    and no rule counts it."""
     _occupy(node_state, tuple(pod.requests.get(name, 0) for name in groups.resources))
     for driver, volume in (
         volumes.limited(pod.namespace, pod.constraints.volume_claims)
@@ -251,7 +254,6 @@ def _hold(node_state: NodeState, pod: Pod, groups: PodGroups, volumes: Volumes) 
             attach_volume(node_state, (groups.drivers[driver], volume), 1)
     node_state.ports.extend(pod.constraints.host_ports)
     if not pod.deletion:
-        own = groups.of_pod[pod.key]
         node_state.held[own] = node_state.held.get(own, 0) + 1
 
 

@@ -33,6 +33,8 @@ class NodeState:
     attached: dict[tuple[int, str], int] = field(default_factory=dict)
     answers: dict[object, bool] = field(default_factory=dict)
     choice: OfferChoice | None = None
+    closing: bool = False
+    """Whether it takes no more pods, because it is drained or deleted."""
     made: OfferChoice | None = None
     """The offer of a node that this plan creates in any case: a missing node of a static pool."""
 

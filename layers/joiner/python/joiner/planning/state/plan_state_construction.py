@@ -38,11 +38,11 @@ def build_state(
     snapshot, conflicts = drop_conflicts(snapshot, catalogue, classes, cache)
     who = select_pods(snapshot)
     reserved = [pod for pods in who.reserved.values() for pod in pods]
-    there = placed_pods(snapshot)
-    if there:
-        moving = {pod.key for pod in (*who.pending, *reserved)}
-        there = tuple(pod for pod in there if pod.key not in moving)
-    groups = group_pods(who.pending, [*there, *reserved], snapshot.daemon_sets, snapshot.volumes)
+    moving = {pod.key for pod in (*who.pending, *reserved)} - who.blocked
+    there = tuple(pod for pod in placed_pods(snapshot) if pod.key not in moving)
+    groups = group_pods(
+        who.pending, there, snapshot.daemon_sets, snapshot.volumes, reserved=reserved, blocked=who.blocked
+    )
     offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes=classes, cache=cache)
     existing = find_existing_capacity(snapshot, catalogue, groups, who, classes=classes)
     made, short = missing_static_nodes(offered, groups, existing, ceilings, classes=classes, strict=strict)

@@ -10,16 +10,20 @@ from joiner import names
 from joiner.cluster import LabelSelector, PodAffinityTerm, TopologySpreadConstraint
 from joiner.planning.model.blast_radius import most_on_a_node, share_of
 from joiner.planning.model.node_offers import PoolOffers, PoolVariant
+from joiner.planning.model.offered_domains import offered_domains
 from joiner.planning.model.pod_groups import PodGroup, fits, label_keys_of_rules, pod_terms
+from joiner.planning.model.pod_stages import PodStage
 from joiner.planning.model.position_bits import bit_positions_descending
+from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadRule, TopologyNode
 
 Namespaces = Mapping[str, Mapping[str, str]]
+IN_BLOCKED_DRAINS = (PodStage.LEAVING, PodStage.EVICTED)
 
 
 def compile_rules(
     groups: Sequence[PodGroup],
-    places: Sequence[TopologyNode],
+    places: Sequence[NodeState],
     offered_pools: Sequence[PoolOffers],
     namespaces: Namespaces,
 ) -> tuple[GroupRules, ...]:
@@ -43,7 +47,7 @@ class RuleCompiler:
     def __init__(
         self,
         groups: Sequence[PodGroup],
-        places: Sequence[TopologyNode],
+        places: Sequence[NodeState],
         offered_pools: Sequence[PoolOffers],
         namespaces: Namespaces,
     ) -> None:
@@ -58,7 +62,7 @@ class RuleCompiler:
         self._universes: dict[object, frozenset[str]] = {}
         self._wanted: dict[PoolVariant, int] = {}
         self._waiting = sorted((one for one in groups if one.pods), key=lambda one: one.vector)
-        self._has_buffers = any(group.is_buffer for group in groups)
+        self._staged = any(group.stage is not PodStage.CURRENT for group in groups)
         keys = sorted(label_keys_of_rules(one.constraints for one in groups))
         self._kinds: dict[object, list[PodGroup]] = {}
         for group in groups:
@@ -108,7 +112,7 @@ class RuleCompiler:
         for spread in hard:
             only, identity = self._eligibility(group, spread, keys)
             meant = self._real(group, self._selected(group.namespace, spread.selector))
-            known = (spread.topology_key, group.namespace, spread.selector, identity, group.is_buffer)
+            known = (spread.topology_key, group.namespace, spread.selector, identity, group.stage)
             counts = self._counts_of(known, spread.topology_key, meant, only)
             universe = None if spread.topology_key == names.HOSTNAME else self._universe(group, spread, only, identity)
             own = self._found[group.index]
@@ -131,47 +135,64 @@ class RuleCompiler:
         own = self._found[group.index]
         meant = self._real(group, self._meant(wanted))
         own.selects_itself = group in meant
+        leaving = self._still_beside(group, wanted)
         own.selected_groups = [other for other in meant if other is not group]
-        known = ("beside", wanted, group.is_buffer)
-        own.affinity = [self._counts_of((*known, term.topology_key), term.topology_key, meant) for term in wanted]
+        beside = [*meant, *leaving]
+        known = ("beside", wanted, group.stage, bool(leaving))
+        own.affinity = [self._counts_of((*known, term.topology_key), term.topology_key, beside) for term in wanted]
+
+    def _still_beside(self, group: PodGroup, wanted: tuple[PodAffinityTerm, ...]) -> list[PodGroup]:
+        """Return the pods of blocked drains that the affinity of a replacement has to count where they run.
+
+        The replacement starts while some of them run, so it goes to their domain, if a new node can be there.
+        """
+        if group.stage is not PodStage.EVICTED:
+            return []
+        leaving = [other for other in self._meant(wanted) if other.stage is PodStage.LEAVING]
+        there = [place for place in self._places if place.closing and any(other in place.held for other in leaving)]
+        for key in {term.topology_key for term in wanted} if there else ():
+            offered = {domain for offers in self._offered_pools for domain in offered_domains(offers, group, key)}
+            if offered.isdisjoint(place.labels.get(key, "") for place in there):
+                return []
+        return leaving
 
     def _anti_affinity(self, group: PodGroup) -> None:
         own = self._found[group.index]
+        # The others of a blocked drain do not keep a replacement out of the domain that it leaves itself
+        which = (group.stage, group.name if group.stage in IN_BLOCKED_DRAINS else "")
         for term in group.constraints.anti_affinity:
-            identity = ("owners", term, group.is_buffer)
+            identity = ("owners", term, which)
             known = identity in self._counts
             owners = self._counts_of(identity, term.topology_key, ())
             if owners not in own.feeds:
                 own.feeds.append(owners)
             if not known:
                 for other in self._meant((term,)):
-                    if other.pods and (other.is_buffer or not group.is_buffer):
+                    if other.pods and (other.stage.counts(group.stage) or _may_outlast(group, other)):
                         self._found[other.index].unwanted.append(owners)
             if group.pods:
                 meant = self._real(group, self._meant((term,)))
-                own.away.append(self._counts_of(("away", term, group.is_buffer), term.topology_key, meant))
+                if group.stage is PodStage.EVICTED:
+                    meant = meant + [one for one in self._meant((term,)) if _may_outlast(one, group)]
+                own.away.append(self._counts_of(("away", term, which), term.topology_key, meant))
 
     def _real(self, group: PodGroup, meant: list[PodGroup]) -> list[PodGroup]:
-        """Return the groups that the group's rules count. Capacity buffers represent pods that do not exist; only
-        rules of buffers count them."""
-        return meant if group.is_buffer or not self._has_buffers else [other for other in meant if not other.is_buffer]
+        """Return the groups that the group's rules count, by the stages of both."""
+        return [other for other in meant if group.stage.counts(other.stage)] if self._staged else meant
 
     def _preferences(self, group: PodGroup) -> None:
         """Compile preferences about other pods and soft spreads into weighted counts: more pods are better, or worse
         if the weight is negative."""
         own = self._found[group.index]
         for preference in group.constraints.pod_preferences:
-            counts = self._counts_of(
-                ("preference", preference.term), preference.term.topology_key, self._meant((preference.term,))
-            )
+            term, meant = preference.term, self._real(group, self._meant((preference.term,)))
+            counts = self._counts_of(("preference", term, group.stage), term.topology_key, meant)
             own.preferred.append((-preference.weight if preference.away else preference.weight, counts))
         for spread in group.constraints.spreads:
             if not spread.hard:
-                meant = self._selected(group.namespace, spread.selector)
-                counts = self._counts_of(
-                    (spread.topology_key, group.namespace, spread.selector), spread.topology_key, meant
-                )
-                own.preferred.append((-1, counts))
+                meant = self._real(group, self._selected(group.namespace, spread.selector))
+                known = (spread.topology_key, group.namespace, spread.selector, group.stage)
+                own.preferred.append((-1, self._counts_of(known, spread.topology_key, meant)))
 
     def _meant(self, wanted: tuple[PodAffinityTerm, ...]) -> list[PodGroup]:
         """Return the groups that all these terms select."""
@@ -234,9 +255,11 @@ class RuleCompiler:
             open_to = tuple(
                 variant.bits[group.index] for pool_offers in self._offered_pools for variant in pool_offers.variants
             )
-        asked = (key, identity, open_to, anywhere)
+        settled = group.stage is PodStage.EVICTED  # the nodes of blocked drains are gone then
+        asked = (key, identity, open_to, anywhere, settled)
         if asked not in self._universes:
-            there = {place.labels[key] for place in self._places if key in place.labels and only(place)}
+            places = (place for place in self._places if not (settled and place.closing))
+            there = {place.labels[key] for place in places if key in place.labels and only(place)}
             self._universes[asked] = frozenset(
                 there.union(*(self._to_come(group, spread, pool_offers) for pool_offers in self._offered_pools))
             )
@@ -272,6 +295,12 @@ class RuleCompiler:
                     )
             self._wanted[variant] = found
         return self._wanted[variant]
+
+
+def _may_outlast(running: PodGroup, replacement: PodGroup) -> bool:
+    """Return whether pods of another workload, whose drain is blocked, may still run when a replacement starts."""
+    stages = (running.stage, replacement.stage)
+    return stages == (PodStage.LEAVING, PodStage.EVICTED) and running.name != replacement.name
 
 
 def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[str]) -> Callable[[TopologyNode], bool]:
