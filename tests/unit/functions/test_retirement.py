@@ -79,7 +79,8 @@ def test_while_it_drains_the_node_is_closed_and_out_of_load_balancers_and_the_cl
     assert notes["FailedDraining"] == (
         f"Drain is blocked: pod default/{pod} {HELD}. To go on: let the PodDisruptionBudget allow a disruption (more "
         "healthy replicas, or other numbers in the budget); or set a time after which it is drained in any case: "
-        f"kubectl annotate {claim.kind.lower()} {claim.name} karpenter.sh/nodeclaim-termination-timestamp=TIME"
+        f"kubectl annotate {claim.kind.lower()} {claim.name} karpenter.sh/nodeclaim-termination-timestamp=TIME, "
+        "TIME in UTC, such as 2026-12-31T18:00:00Z"
     )
 
 

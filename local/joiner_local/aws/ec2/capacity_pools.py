@@ -171,13 +171,12 @@ POOLS: Final = CapacityPools()  # one account, one region: one set of pools a pr
 
 
 def set_capacity(asked: dict[str, Any]) -> dict[str, Any]:
+    """Limit the capacity of pools, or end all limits (``clear``); return the limits there are then."""
     if asked.get("clear"):
         POOLS.clear()
-        return {}
-    if asked.get("show"):
-        return {"limits": [limit.to_knob() for limit in POOLS.limits()]}
-    POOLS.limit(CapacityLimit.from_knob(asked))
-    return {}
+    elif not asked.get("show"):
+        POOLS.limit(CapacityLimit.from_knob(asked))
+    return {"limits": [limit.to_knob() for limit in POOLS.limits()]}
 
 
 BEST_SCORE, LOW_SCORE, LEAST_TYPES, SCORED_PLACES = 10, 1, 3, 10

@@ -148,7 +148,9 @@ def report_blocked_drain(retiring: RetiringClaim, claim: NodeClaim | None, block
     note = f"Drain is blocked: {'; '.join(shown)}"
     if remedies := list_remedies(shown):
         deadline = f"annotate {retiring.kind.lower()} {retiring.claim} {TERMINATION_TIMESTAMP}=TIME"
-        limit = f"; or set a time after which it is drained in any case: kubectl {deadline}" if retiring.kind else ""
+        example = "TIME in UTC, such as 2026-12-31T18:00:00Z"
+        limit = f"; or set a time after which it is drained in any case: kubectl {deadline}, {example}"
+        limit = limit if retiring.kind else ""
         note = f"{note}. To go on: {'; '.join(remedies)}{limit}"
     return _both(retiring, claim, "FailedDraining", note, "Warning")
 
