@@ -19,6 +19,7 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
 
 from functions.check_registration.assigned_pods import NodeReading
+from functions.check_registration.joining_records import JoiningRecords
 from functions.check_registration.node_joining_steps import ClaimProgress, NodeRegistration
 from functions.check_registration.node_opening import BindingTimes, NodeOpening
 from joiner.adapters import documents, environment, metrics
@@ -167,9 +168,11 @@ class RegistrationCheck:
     def _pass(self, wave_name: str, now: datetime, *, launching: bool) -> Pass:
         """Do everything that can be done now."""
         wave = self._ledger.see_wave(wave_name, int(now.timestamp()))  # the rings are read before anything is listed
+        records = JoiningRecords(self._kube, self._ledger, int(now.timestamp()))
         opening = NodeOpening(
             self._kube,
             self._ledger,
+            records,
             now,
             self._bindings,
             time_left=self._time_left,
@@ -183,7 +186,7 @@ class RegistrationCheck:
         unstored = yet_unstored(wave.rung_at + STORED_AFTER, now)
         if unstored and not self._seconds:
             self._sleep(unstored)
-        checked = opening.open(wave_name, self._bind_and_register(wave, opening, now), launching=launching)
+        checked = opening.open(wave_name, self._bind_and_register(wave, opening, records, now), launching=launching)
         events = [*(event for each in checked for event in each.events), *self._record(checked, now)]
         seen = self._ledger.wave(wave_name) or wave  # with the pods bound in this pass
         _log_progress(checked)
@@ -193,7 +196,9 @@ class RegistrationCheck:
         changes = bool(unstored) or seen.rings != wave.rings or any(each.fresh or each.settling for each in checked)
         return Pass(progress, events, due=changes and bool(launching or progress.claims(*WAITING)))
 
-    def _bind_and_register(self, wave: Wave, opening: NodeOpening, now: datetime) -> list[ClaimProgress]:
+    def _bind_and_register(
+        self, wave: Wave, opening: NodeOpening, records: JoiningRecords, now: datetime
+    ) -> list[ClaimProgress]:
         """Bind the pods of the nodes that were registered before, and meanwhile register the others.
 
         Returns the progress of the claims of the wave by name. Neither part delays the other one, or ends it by a
@@ -206,15 +211,15 @@ class RegistrationCheck:
         # First, so that a failure with pods or other nodes does not keep a paid node closed
         opening.open_closed(reading.nodes.values())
         matches = match_nodes(mine, reading.nodes.values())
-        before = self._register((each for each in matches if was_registered_before(each)), now)
+        registration = NodeRegistration(self._kube, records, now)
+        before = self._register((each for each in matches if was_registered_before(each)), registration)
         others = [each for each in matches if not was_registered_before(each)]
         with ThreadPoolExecutor(max_workers=1) as beside:
-            registering = beside.submit(self._register, others, now)
+            registering = beside.submit(self._register, others, registration)
             opening.bind(before, reading)
         return sorted([*before, *registering.result()], key=lambda each: each.claim.name)
 
-    def _register(self, matches: Iterable[ClaimAndNode], now: datetime) -> list[ClaimProgress]:
-        registration = NodeRegistration(self._kube, self._ledger, now)
+    def _register(self, matches: Iterable[ClaimAndNode], registration: NodeRegistration) -> list[ClaimProgress]:
         answers, later = call_each_in_time(matches, registration.register, KubeError, self._time_left)
         postponed = (ClaimProgress(match.claim, "waiting", "is checked in the next check") for match in later)
         return [*results_of(answers, KubeError), *postponed]

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from functions.check_registration.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import write_status
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_nodes import patch_node
-from joiner.adapters.ledger import Ledger
 from joiner.cluster import Node
 from joiner.lifecycle import node_deadlines
 from joiner.lifecycle.failed_claims import (
@@ -57,9 +57,9 @@ class ClaimProgress:
 class NodeRegistration:
     """Registers nodes, one at a time."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, now: datetime) -> None:
+    def __init__(self, kube: Kube, records: JoiningRecords, now: datetime) -> None:
         self._kube = kube
-        self._ledger = ledger
+        self._records = records
         self._now = now
 
     def register(self, match: ClaimAndNode) -> ClaimProgress:
@@ -115,9 +115,8 @@ class NodeRegistration:
         known = progress.message if progress.trouble or reason != REGISTRATION_TIMEOUT else ""
         event = reporting.report_failure(claim, reason, known)
         try:
-            if reason == INITIALIZATION_TIMEOUT:
-                self._hold_pods(progress)
-            self._ledger.unassign(claim.name)
+            event = self._note_failed(progress, reason, event)
+            self._records.unassign(claim.name)
             claim = claim.with_condition(CONDITION_OF_REASON[reason], "False", reason, event.note, at=self._now)
             write_status(self._kube, claim)
         except KubeError as refusal:
@@ -125,13 +124,16 @@ class NodeRegistration:
         events, outcome = (*progress.events, event), reason if reason == REGISTRATION_TIMEOUT else ""
         return replace(progress, claim=claim, stage="failed", message=message, events=events, outcome=outcome)
 
-    def _hold_pods(self, progress: ClaimProgress) -> None:
-        """Let the pods that the node was launched for wait longer for the next one each time."""
-        claim = progress.claim
-        assigned = self._ledger.assignments().get(claim.name)
-        device = missing_device(claim, progress.node) if progress.node else ""
-        cause = f"{claim.kind} {claim.name}: {progress.message}"
-        self._ledger.hold_pods(assigned.classes if assigned else (), device, cause, int(self._now.timestamp()))
+    def _note_failed(self, progress: ClaimProgress, reason: str, event: Event) -> Event:
+        """Count the failure of a node that never became ready, by which its pool may be held; return the claim's event
+        with the end of the hold. The node of a claim without one may be gone by an interruption, which does not count.
+        """
+        if reason not in (INITIALIZATION_TIMEOUT, REGISTRATION_TIMEOUT):
+            return event
+        claim, node = progress.claim, progress.node
+        device = missing_device(claim, node) if node and progress.trouble == RESOURCE_NOT_REGISTERED else ""
+        hold = self._records.note_failed(claim, device, event.note)
+        return replace(event, note=f"{event.note}{reporting.describe_hold(hold)}") if hold else event
 
     def _with_node(self, claim: NodeClaim, node: Node) -> ClaimProgress:
         events: list[Event] = []

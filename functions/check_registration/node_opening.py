@@ -27,6 +27,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from functions.check_registration.assigned_pods import NodeFilling, NodeReading
+from functions.check_registration.joining_records import JoiningRecords
 from functions.check_registration.node_joining_steps import ClaimProgress
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import write_status
@@ -78,6 +79,7 @@ class NodeOpening:
         self,
         kube: Kube,
         ledger: Ledger,
+        records: JoiningRecords,
         now: datetime,
         bindings: BindingTimes,
         *,
@@ -93,6 +95,7 @@ class NodeOpening:
         self._sleep = sleep
         self._kube = kube
         self._ledger = ledger
+        self._records = records
         self._now = now
         self._filling: NodeFilling | None = None
         self._filled: set[str] = set()
@@ -103,9 +106,12 @@ class NodeOpening:
         if not fillable:
             return
         if self._filling is None:
-            assigned = {name: assignment.classes for name, assignment in self._ledger.assignments().items()}
             self._filling = NodeFilling(
-                self._kube, assigned, self._now, self._time_left, default_spreads=self._default_spreads
+                self._kube,
+                self._records.assigned(),
+                self._now,
+                self._time_left,
+                default_spreads=self._default_spreads,
             )
         self._bindings.record(self._filling.bind(fillable, reading))
         self._filled |= {each.claim.name for each in fillable}
@@ -182,7 +188,8 @@ class NodeOpening:
             return replace(progress, stage="registered", message=message, settling=True)
         try:
             node = self._open(filled.node, initialized=True)
-            self._ledger.unassign(claim.name)
+            self._records.note_ready(claim, node)
+            self._records.unassign(claim.name)
             claim = claim.as_initialized(at=self._now, capacity=node.capacity, allocatable=node.allocatable)
             write_status(self._kube, claim)
         except KubeError as refusal:

@@ -68,6 +68,7 @@ from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
 from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
+from joiner.pools.pool_holds import PoolHold
 from joiner.pools.retiring_nodes import find_retiring_nodes
 from joiner.pools.scheduled_pools import apply_schedules
 
@@ -178,7 +179,8 @@ class PendingPodSearch:
         * check_registration deletes the assignment of a node that it opens or gives up, forget_nodes that of a node
           that ended. If it was read before, the claim, which is listed later, is no longer on its way, or counts for
           this round only. If it was deleted before, the pods are placed on the open node, or are planned anew.
-        * Waves begin and end, and surveys and interruptions add unavailable offerings: the next round reads them.
+        * Waves begin and end, surveys and interruptions add unavailable offerings, and check_registration begins and
+          ends holds of pools: the next round reads them.
         """
         at = int(now.timestamp())
         with ThreadPoolExecutor() as together:
@@ -186,12 +188,14 @@ class PendingPodSearch:
             assignments = together.submit(self._ledger.assignments)
             watched = together.submit(self._watched, now)
             marks = together.submit(self._ledger.unavailable, at)
+            holds = together.submit(self._ledger.pool_holds)
             answers = together.submit(self._answers.all)
         return _Recorded(
             launches.result(),
             {claim: assignment.classes for claim, assignment in assignments.result().items()},
             watched.result(),
             [mark.offering.id for mark in marks.result()],
+            [hold for hold in holds.result() if hold.holds(at)],
             answers.result(),
         )
 
@@ -216,7 +220,7 @@ class PendingPodSearch:
         pods = list_uncovered_pods(world.pods, kept.values(), leaving=find_retiring_nodes(world.nodes, world.claims))
         pools = apply_schedules(world.pools, now)
         missing = count_missing_replicas(pools, world.claims, world.nodes, recorded.launching)
-        asked = _describe_pending(pods, missing, lists, world, recorded.unavailable, launching=recorded.launching)
+        asked = _describe_pending(pods, missing, read)
         answers, at = recorded.back_offs, int(now.timestamp())
         classes = find_classes_to_plan(asked, answers, at)
         found = {
@@ -266,12 +270,14 @@ class PendingPodSearch:
 @dataclass(frozen=True, slots=True)
 class _Recorded:
     """What the ledger records: launches that are not on their claims, the pod classes of each claim, the claims that an
-    execution awaits, the ids of unavailable offerings, and the back-offs of pods that no plan could place."""
+    execution awaits, the ids of unavailable offerings, the holds in effect, and the back-offs of pods that no plan
+    could place."""
 
     launches: Sequence[LaunchRecord]
     assignments: Mapping[str, Mapping[str, int]]
     watched: Collection[str]
     unavailable: Sequence[str]
+    holds: Sequence[PoolHold]
     back_offs: Mapping[str, PlanningBackOff]
 
     @property
@@ -299,24 +305,22 @@ def _unreported(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
 def _describe_pending(
     pods: Sequence[Pod],
     missing: Mapping[str, int],
-    lists: Mapping[str, Any],
-    world: Snapshot,
-    unavailable: Collection[str],
-    *,
-    launching: Collection[str],
+    read: "_Reading",
 ) -> dict[str, PendingPodClass]:
     """Describe the pending pods, the missing nodes of static pools, the standalone claims, the capacity buffers, and
     what is to settle about node classes, for their back-offs."""
+    lists, world, unavailable, holds = read.lists, read.world, read.recorded.unavailable, read.recorded.holds
     return {
-        **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=unavailable),
-        **describe_missing_replicas(missing, lists=lists, unavailable=unavailable),
-        **describe_claims_to_launch(world.claims, launching, lists=lists, unavailable=unavailable),
+        **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=unavailable, holds=holds),
+        **describe_missing_replicas(missing, lists=lists, unavailable=unavailable, holds=holds),
+        **describe_claims_to_launch(world.claims, read.recorded.launching, lists=lists, unavailable=unavailable),
         **describe_buffers(
             lists,
             served=bool(capacity_buffer_pods(lists)[0]),
             bound=world.pods,
             nodes=world.nodes,
             unavailable=unavailable,
+            holds=holds,
         ),
         **describe_unsettled_classes(_unsettled(lists, world)),
     }

@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import BackOff
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
@@ -24,13 +23,12 @@ from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.lifecycle.buffer_planning import BUFFER_KEYS
 from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, find_pools_short_of_nodes
 from joiner.planning import Ceilings, Plan, PlanPolicies, PlanTolerances, Snapshot
-from joiner.planning.held_pods import HeldClass, hold_back
 from joiner.planning.inputs.claim_pools import with_claim_pools
+from joiner.planning.inputs.held_pools import with_held_pools
 from joiner.planning.output.unplanned_classes import find_moving_classes, find_unplaceable_classes
 from joiner.planning.plan_policies import DEFAULT_POLICIES, DEFAULT_TOLERANCES
 from joiner.planning.planner import Planner
 from joiner.pools.scheduled_pools import apply_schedules
-from joiner.pools.timestamps import format_timestamp
 from joiner.reporting.decision_summaries import summarize_plan
 from joiner.reporting.shortage_remedies import add_remedies
 
@@ -78,15 +76,15 @@ class CapacityPlanning:
             catalogue_read = together.submit(documents.get_catalogue, self._store)
             marks_read = together.submit(self._ledger.unavailable, at)
             before_read = together.submit(self._answers.all)
-            held_read = together.submit(self._ledger.held_pods, at)
+            held_read = together.submit(self._ledger.pool_holds)
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         (read, asked), marks, before = snapshot_read.result(), marks_read.result(), before_read.result()
         short = [mark.offering for mark in marks]
         world = with_claim_pools(read, task.lease_number)
         world = replace(world, pools=apply_schedules(world.pools, now)).with_launch_templates(classes_read.result())
-        to_plan, held = hold_back(world, [_held(*each) for each in held_read.result()])
+        world = with_held_pools(world, held_read.result(), at)
         made = self._planner.plan(
-            to_plan,
+            world,
             catalogue_read.result(),
             frozenset((offering.capacity_type, offering.instance_type, offering.zone) for offering in short),
             classes=classes_read.result(),
@@ -94,7 +92,6 @@ class CapacityPlanning:
             tolerances=self._tolerances,
             policies=self._policies,
         )
-        made = replace(made, pending=(*made.pending, *held))
         for warning in made.warnings:
             logger.warning(warning)
         made = add_remedies(made, {(mark.offering.capacity_type, mark.reason) for mark in marks})
@@ -103,14 +100,6 @@ class CapacityPlanning:
         if after != before:
             self._answers.put(after, at)
         return answer
-
-
-def _held(class_key: str, device: str, waits: BackOff) -> HeldClass:
-    until = format_timestamp(datetime.fromtimestamp(waits.until, UTC))
-    reason = (
-        f"the last node for such a pod never became ready for it, and none is launched until {until}: {waits.reason}"
-    )
-    return HeldClass(class_key, device, reason)
 
 
 def _settled(made: Plan, world: Snapshot, asked: Mapping[str, PendingPodClass]) -> set[str]:

@@ -37,7 +37,7 @@ from joiner.cluster import Node, Pod
 from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.last_pod_events import digest_nodes, find_pod_events, note_pod_events
 from joiner.disruption.survey_digest import digest_for_disruption, is_replaced_at_risk, is_survey_due
-from joiner.item_keys import ANSWERED, ASSIGNMENT, AWAITED, DISRUPTION, EMPTY, PROPOSED, RECOMMENDED, UNAVAILABLE
+from joiner.item_keys import ANSWERED, ASSIGNMENT, AWAITED, DISRUPTION, EMPTY, HELD, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.buffer_planning import digest_buffers
 from joiner.lifecycle.checks.check_registry import CHECKS, RETIREMENTS
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, find_obscured_nodes
@@ -64,7 +64,7 @@ logger = Logger()
 Manifest = Mapping[str, Any]
 
 ITS_KINDS: Final = frozenset(
-    {ASSIGNMENT, AWAITED, UNAVAILABLE, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
+    {ASSIGNMENT, AWAITED, UNAVAILABLE, HELD, EMPTY, ANSWERED, DISRUPTION, PROPOSED, RECOMMENDED}
 )  # survey_instances reports the others that cannot be read
 
 
@@ -187,6 +187,7 @@ class ClusterSurveying:
             interval=self._interval,
             lists=lists,
             unavailable=tuple(mark.offering.id for mark in self._ledger.unavailable(int(now.timestamp()))),
+            holds=tuple(hold for hold in self._ledger.pool_holds() if hold.holds(int(now.timestamp()))),
             answers=self._records.answers.all(),
             recommended=self._records.recommendations.since(),
             closed_pools=find_closed_pools(snapshot.pools, snapshot.classes, snapshot.problems),

@@ -67,7 +67,7 @@ RESTFUL_PASSES: Final = 2
 """Hurried passes in a row, of a sweep and everything that it starts, that change nothing."""
 AGED_AFTER: Final = LEAST_AGE + 15
 """Seconds without a change after which every node has the least age, and the time of its last pod event is over."""
-TROUBLED: Final = ("BACKOFF", "UNAVAILABLE")
+TROUBLED: Final = ("BACKOFF", "HELD", "UNAVAILABLE")
 """What remains of troubles that are over. A pool backs off for up to half an hour after failed replacements."""
 FORGOTTEN: Final = ("PROPOSED", *TROUBLED)
 PACE: Final = 0.2

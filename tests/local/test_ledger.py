@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from joiner.adapters.ledger_items import (
     Pairing,
     Unavailable,
 )
+from joiner.pools.pool_holds import PoolHold
 from tests.local.running_aws import RunningAws
 from tests.pairings import recorded_pairings
 from tests.unit.functions.fake_dynamodb import FakeDynamoDb
@@ -293,3 +295,31 @@ def test_before_the_deployment_wrote_a_secret_the_doorbell_accepts_none(table: L
     )
 
     assert table.ledger.doorbell_secrets() == DoorbellSecrets(current="secret")
+
+
+def test_a_pool_hold_is_counted_once_by_two_executions_and_deleted_with_its_count(table: LedgerTable) -> None:
+    hold = PoolHold(
+        pool="NodePool/default",
+        class_key="c0ffee",
+        device="nvidia.com/gpu",
+        edition="uid-pool 3/1 d1",
+        launched_at=100,
+        failed_at=1000,
+        failures=1,
+        until=1060,
+        claim="default-abc",
+        cause="the NVIDIA device plug-in must run on the node",
+    )
+    replicas = replace(hold, class_key="", device="")
+    assert table.ledger.put_pool_hold(hold, None) and table.ledger.put_pool_hold(replicas, None)
+    assert table.ledger.pool_holds() == [replicas, hold]
+
+    again = replace(hold, failed_at=2000, failures=2, until=2120)
+    assert not table.ledger.put_pool_hold(again, None)
+    assert table.ledger.put_pool_hold(again, hold)
+    assert not table.ledger.put_pool_hold(replace(again, failed_at=2001), hold)
+    assert table.ledger.pool_holds() == [replicas, again]
+
+    table.ledger.forget_pool_hold(again)
+    table.ledger.forget_pool_hold(again)
+    assert table.ledger.pool_holds() == [replicas]

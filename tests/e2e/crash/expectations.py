@@ -17,6 +17,7 @@ KEPT: Final = {
     "UNAVAILABLE",
     "ANSWERED",
     "BACKOFF",
+    "HELD",
     "LAUNCH",
     "DRIFT",
     "PROPOSED",

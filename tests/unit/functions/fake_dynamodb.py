@@ -105,7 +105,7 @@ class FakeDynamoDb:
         ExclusiveStartKey: Values | None = None,
     ) -> dict[str, Any]:
         """All items of one kind, in the order of their ids."""
-        with self._called("Query", TableName):
+        with self._called("Query", TableName, {"kind": ExpressionAttributeValues.get(":kind", {})}):
             _is_consistent(ConsistentRead)
             if KeyConditionExpression != "kind = :kind":
                 raise NotFaked(f"Query by {KeyConditionExpression}")

@@ -19,9 +19,9 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CLUSTER = ClusterFacts("demo", "https://127.0.0.1:1", "LS0tLS1CRUdJTg==", "1.36", "10.100.0.0/16")
 
 
-def offering_type(name: str, cores: int, price: float) -> InstanceType:
+def offering_type(name: str, cores: int, price: float, *, more: Resources | None = None) -> InstanceType:
     offerings = tuple(Offering(zone, "on-demand", price) for zone in ("us-east-1a", "us-east-1b"))
-    resources = Resources.of(cpu=cores, memory=f"{4 * cores}Gi", pods=29)
+    resources = Resources.of(cpu=cores, memory=f"{4 * cores}Gi", pods=29) + (more or Resources())
     labels = {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",

@@ -111,8 +111,8 @@ def test_a_ready_node_without_the_requested_device_is_the_cause_on_the_claim_aft
     found = the_claim(cluster).conditions["Initialized"]
     assert (found.status, found.reason) == ("False", "InitializationTimeout")
     assert cause in found.message
-    held = cluster.ledger.held_pods(int(cluster.now.timestamp()))
-    assert [(device, waits.tries, cause in waits.reason) for _, device, waits in held] == [("nvidia.com/gpu", 1, True)]
+    held = cluster.ledger.pool_holds()
+    assert [(hold.device, hold.failures, cause in hold.cause) for hold in held] == [("nvidia.com/gpu", 1, True)]
 
 
 def opened_in_a_wave_that_goes_on(cluster: SimulatedCluster) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from functions.check_registration.joining_records import JoiningRecords
 from functions.check_registration.node_joining_steps import ClaimProgress
 from functions.check_registration.node_opening import BindingTimes, NodeOpening
 from joiner.adapters import kube_kinds as kinds
@@ -178,7 +179,8 @@ def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: Sim
     take_the_name(grown, claim.node_name)
     grown.kube.objects["nodes", "", claim.node_name]["spec"]["taints"] = [{"key": FILLING, "effect": "NoSchedule"}]
 
-    (after,) = NodeOpening(grown.kube, grown.ledger, NOON, BindingTimes()).open("up-1", [step])
+    records = JoiningRecords(grown.kube, grown.ledger, int(NOON.timestamp()))
+    (after,) = NodeOpening(grown.kube, grown.ledger, records, NOON, BindingTimes()).open("up-1", [step])
 
     assert after.stage == "ready"
     node = grown.kube.objects["nodes", "", claim.node_name]

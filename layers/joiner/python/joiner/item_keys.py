@@ -13,6 +13,7 @@ INSTANCE: Final = "INSTANCE"
 ASSIGNMENT: Final = "ASSIGNMENT"
 UNAVAILABLE: Final = "UNAVAILABLE"
 BACKOFF: Final = "BACKOFF"
+HELD: Final = "HELD"
 WAVE: Final = "WAVE"
 AWAITED: Final = "AWAITED"
 RETIREMENT: Final = "RETIREMENT"
@@ -40,7 +41,6 @@ PENDING_PODS: Final = "pods"  # of ANSWERED
 BUFFER_NODES: Final = "buffers"  # of ANSWERED: the nodes with capacity for CapacityBuffers
 LAST_DETECTION: Final = "last"  # of DRIFT
 OF_DISRUPTIONS: Final = "disruption#"  # of BACKOFF: prefix of the key of a pool whose replacements failed
-OF_NEVER_READY: Final = "never-ready#"  # of BACKOFF: prefix of a pod class whose nodes never became ready
 OF_VALIDATIONS: Final = "validation#"  # of BACKOFF: prefix of the key of a node class whose launches were tried
 DESCRIBED: Final = "described"  # of CLUSTER
 

@@ -31,6 +31,7 @@ from joiner.adapters.ledger_items import (
     Unavailable,
     read_class_verdict,
 )
+from joiner.adapters.pool_hold_records import PoolHoldRecords
 from joiner.adapters.wave_records import WaveRecords
 from joiner.lifecycle.class_verdicts import ClassVerdict, refusals_to_json
 from joiner.lifecycle.launch_back_off import BACK_OFF_RESET_AFTER, extend_back_off
@@ -43,7 +44,7 @@ ASSIGN: Final = "SET classes = :classes, leaseNumber = :number ADD version :one"
 NOT_LATER: Final = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
 
 
-class Ledger(WaveRecords):
+class Ledger(PoolHoldRecords, WaveRecords):
     """The ledger of one deployment."""
 
     # The lease
@@ -349,20 +350,6 @@ class Ledger(WaveRecords):
             for key, each in listed
             if key.startswith(item_keys.OF_DISRUPTIONS)
         }
-
-    def hold_pods(self, classes: Iterable[str], missing: str, reason: str, now: int) -> None:
-        """Launch no node for pods of these classes for a while, because their last one never became ready for pods.
-
-        `missing` is the device that it did not register, empty if it waited for something else.
-        """
-        for each in classes:
-            self.back_off(f"{item_keys.OF_NEVER_READY}{each} {missing}", reason, now)
-
-    def held_pods(self, now: int) -> list[tuple[str, str, BackOff]]:
-        """Return the pod classes for which no node is launched at `now`, with the missing device and the back-off."""
-        prefix, listed = item_keys.OF_NEVER_READY, self.back_offs(now).items()
-        found = ((key.removeprefix(prefix).partition(" "), each) for key, each in listed if key.startswith(prefix))
-        return [(class_key, missing, each) for (class_key, _, missing), each in found]
 
     # The doorbell
 

@@ -294,11 +294,13 @@ class Unavailable:
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """The back-off of a node class or an offering whose instances ended at their launch: the number of consecutive
-    failures, the time before which nothing is launched, and the reason.
+    """A back-off: the number of consecutive failures, the time before which it is not tried again, and the reason.
 
-    Written by handle_interruption and survey_instances; the id is that of a class
-    (`joiner.lifecycle.immediate_terminations.back_off_id_of_class`) or an offering's.
+    Its id says of what. A node class or an offering whose instances ended at their launch
+    (`joiner.lifecycle.immediate_terminations.back_off_id_of_class`, `OfferingKey`): written by handle_interruption and
+    survey_instances. A pool whose replacements failed (``disruption#`` and the pool's key): written by
+    settle_disruptions. Items with the prefix ``validation#`` are verdicts (`read_class_verdict`). That a pool launches
+    no node for a pod class is an item of another kind (`joiner.adapters.pool_hold_records`).
     """
 
     id: str

@@ -97,7 +97,8 @@ class Node:
 class DaemonSet:
     """One pod for each node.
 
-    ``constraints`` are those of the template, with the tolerations that the daemon set controller adds.
+    ``constraints`` are those of the template, with the tolerations that the daemon set controller adds. A new
+    ``generation`` that changes nothing else concerns no plan: it makes no difference between two daemon sets.
     """
 
     namespace: str
@@ -105,6 +106,7 @@ class DaemonSet:
     uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     constraints: PodConstraints = field(default_factory=PodConstraints)
+    generation: int = field(default=0, compare=False)
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "DaemonSet":
@@ -127,6 +129,7 @@ class DaemonSet:
             metadata.get("uid") or "",
             labels,
             replace(constraints, tolerations=tolerations),
+            int(metadata.get("generation") or 0),
         )
 
     @property

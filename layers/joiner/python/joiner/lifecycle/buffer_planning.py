@@ -22,6 +22,7 @@ from joiner.lifecycle.planning_back_off import (
     find_classes_to_plan,
 )
 from joiner.names import CLAIM_RESOURCES, NODE_CLASS_RESOURCES, POOL_RESOURCES
+from joiner.pools.pool_holds import PoolHold
 
 BUFFERS: Final = "capacity buffers"
 FREE_CAPACITY: Final = "free capacity for buffers"
@@ -52,19 +53,26 @@ Lists = Mapping[str, Sequence[Manifest]]
 
 
 def describe_buffers(
-    lists: Lists, *, served: bool, bound: Iterable[Pod], nodes: Iterable[Node], unavailable: Iterable[str]
+    lists: Lists,
+    *,
+    served: bool,
+    bound: Iterable[Pod],
+    nodes: Iterable[Node],
+    unavailable: Iterable[str],
+    holds: Iterable[PoolHold] = (),
 ) -> dict[str, PendingPodClass]:
     """Return the two descriptions of the buffers of these lists; none without a buffer.
 
     `lists` contain the buffers with their present size. `served` is whether any buffer has a virtual pod: without one
     there is no `FREE_CAPACITY`, because a plan only writes the status of the buffers. `bound` are the pods that have a
-    node, `unavailable` the ids of offerings that are short.
+    node, `unavailable` the ids of offerings that are short, `holds` those that are in effect now.
     """
     if not lists.get("capacitybuffers"):
         return {}
     found = {BUFFERS: PendingPodClass(1, "", digest_buffers(lists))}
     if served:
-        digest = _digest([*_capacity(lists, bound, nodes), *unavailable])
+        held = [f"held/{hold.id}/{hold.until}" for hold in holds]
+        digest = _digest([*_capacity(lists, bound, nodes), *unavailable, *held])
         found[FREE_CAPACITY] = PendingPodClass(1, "", digest)
     return found
 

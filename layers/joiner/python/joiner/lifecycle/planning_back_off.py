@@ -1,10 +1,11 @@
 """Pods that no plan could place, and when to plan for them again.
 
 The pending pods of a class are described by their number, the age of the newest, and a digest of everything that a
-plan depends on (pools and their classes, nodes, claims, daemon sets, offerings that are short; other pods and volumes
-for classes whose rules use them). A plan that leaves them pending starts a back-off, and so does a launch that is
-refused. An unchanged class is planned again after one minute, then two, four, eight, ten: something that only AWS knows
-may have changed (a subnet was tagged, a quota was raised). A changed class is planned at once.
+plan depends on (pools and their classes, nodes, claims, daemon sets, offerings that are short, pools that launch no
+node for the class now; other pods and volumes for classes whose rules use them). A plan that leaves them pending starts
+a back-off, and so does a launch that is refused. An unchanged class is planned again after one minute, then two, four,
+eight, ten: something that only AWS knows may have changed (a subnet was tagged, a quota was raised). A changed class is
+planned at once, and so is one for which a pool may be used again: the next sweep finds both.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from typing import Any, Final
 from joiner.cluster import Pod, PodAffinityTerm
 from joiner.names import CLAIM_RESOURCES, NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.pools import NodeClaim
+from joiner.pools.pool_holds import OF_REPLICAS, PoolHold
 from joiner.pools.standalone_claims import find_claims_to_launch
 
 BACK_OFF_SECONDS: Final = (60, 120, 240, 480, 600)
@@ -55,22 +57,28 @@ class PlanningBackOff:
 
 
 def describe_pending_classes(
-    pods: Iterable[Pod], *, bound: Iterable[Pod], lists: Lists, unavailable: Iterable[str]
+    pods: Iterable[Pod],
+    *,
+    bound: Iterable[Pod],
+    lists: Lists,
+    unavailable: Iterable[str],
+    holds: Iterable[PoolHold] = (),
 ) -> dict[str, PendingPodClass]:
     """Describe these pending pods, by class.
 
-    `bound` are the pods that have a node, `unavailable` the ids of offerings that are short.
+    `bound` are the pods that have a node, `unavailable` the ids of offerings that are short, `holds` those that are in
+    effect now.
     """
     classes: dict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         classes[pod.class_key].append(pod)
     surroundings = _plan_inputs(lists, unavailable) if classes else ""
-    neighbours = _Neighbours(bound if classes else ())
+    neighbours, held = _Neighbours(bound if classes else ()), _holds_by_class(holds)
     return {
         key: PendingPodClass(
             pods=len(group),
             newest=max(pod.created for pod in group),
-            digest=_digest(surroundings, *neighbours.of(group, lists), *_volumes(group[0], lists)),
+            digest=_digest(surroundings, *held[key], *neighbours.of(group, lists), *_volumes(group[0], lists)),
         )
         for key, group in classes.items()
     }
@@ -91,11 +99,15 @@ def replicas_key(pool: str) -> str:
 
 
 def describe_missing_replicas(
-    missing: Mapping[str, int], *, lists: Lists, unavailable: Iterable[str]
+    missing: Mapping[str, int], *, lists: Lists, unavailable: Iterable[str], holds: Iterable[PoolHold] = ()
 ) -> dict[str, PendingPodClass]:
     """Describe the missing nodes of each static pool. `missing` counts them by the pool's key."""
     surroundings = _plan_inputs(lists, unavailable) if missing else ""
-    return {replicas_key(pool): PendingPodClass(number, "", _digest(surroundings)) for pool, number in missing.items()}
+    held = _holds_by_class(hold for hold in holds if hold.pool in missing)[OF_REPLICAS]
+    return {
+        replicas_key(pool): PendingPodClass(number, "", _digest(surroundings, *held))
+        for pool, number in missing.items()
+    }
 
 
 def describe_claims_to_launch(
@@ -198,6 +210,13 @@ def _again(pending: PendingPodClass, before: PlanningBackOff | None, at: int) ->
         return PlanningBackOff(pending, before.tries, before.until)
     tries = before.tries + 1
     return PlanningBackOff(pending, tries, at + BACK_OFF_SECONDS[min(tries, len(BACK_OFF_SECONDS)) - 1])
+
+
+def _holds_by_class(holds: Iterable[PoolHold]) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for hold in sorted(holds, key=lambda each: each.id):
+        found[hold.class_key].append(f"held/{hold.id}/{hold.until}")
+    return found
 
 
 def _plan_inputs(lists: Lists, unavailable: Iterable[str]) -> str:

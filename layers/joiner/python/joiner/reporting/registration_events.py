@@ -4,6 +4,7 @@ from joiner.cluster import Node, Pod
 from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE, REGISTRATION_TIMEOUT
 from joiner.lifecycle.node_deadlines import INITIALIZATION_MINUTES, REGISTRATION_MINUTES
 from joiner.pools import NodeClaim
+from joiner.pools.pool_holds import OF_REPLICAS, PoolHold, describe_end
 from joiner.reporting.events import Event, Subject
 
 
@@ -59,6 +60,15 @@ def report_failure(claim: NodeClaim, reason: str, missing: str = "") -> Event:
     if reason == INITIALIZATION_TIMEOUT:
         return report_initialization_timeout(claim, missing)
     return report_node_gone(claim)
+
+
+def describe_hold(hold: PoolHold) -> str:
+    """Return the sentence about the hold of the claim's pool, for the event of a claim that is given up."""
+    if hold.class_key == OF_REPLICAS:
+        pods = "to replace it"
+    else:
+        pods = f"for its pods that request {hold.device}" if hold.device else "for its pods"
+    return f". {hold.pool} launches no other node {pods} until {describe_end(hold.until)}"
 
 
 def report_registration_timeout(claim: NodeClaim, cause: str = "") -> Event:

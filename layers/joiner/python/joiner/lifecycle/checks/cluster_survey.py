@@ -14,6 +14,7 @@ from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import Lists, PlanningBackOff
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool
+from joiner.pools.pool_holds import PoolHold
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ class ClusterSurvey:
     a virtual pod.
     `obscured` nodes run pods that could not be read. `disrupting` names the claims of disruptions under way. `interval`
     is the time to the next sweep, in seconds. `closed_pools` gives the reason of each pool that cannot launch a node,
-    by its key. `lists`, `unavailable` and `answers` are the input for the back-off of pending pods
-    (`lifecycle.planning_back_off`).
+    by its key. `lists`, `unavailable`, `holds` (those in effect) and `answers` are the input for the back-off of
+    pending pods (`lifecycle.planning_back_off`).
     """
 
     _: KW_ONLY
@@ -54,6 +55,7 @@ class ClusterSurvey:
     interval: int = 60
     lists: Lists = field(default_factory=dict)
     unavailable: tuple[str, ...] = ()
+    holds: tuple[PoolHold, ...] = ()
     answers: Mapping[str, PlanningBackOff] = field(default_factory=dict)
     closed_pools: Mapping[str, str] = field(default_factory=dict)
 

@@ -11,7 +11,7 @@ from joiner.lifecycle.replica_counts import count_missing_replicas
 def find_missing_replicas(survey: ClusterSurvey) -> list[str]:
     """Return one sentence for each pool."""
     missing = count_missing_replicas(survey.pools, survey.claims, survey.nodes, survey.launching)
-    asked = describe_missing_replicas(missing, lists=survey.lists, unavailable=survey.unavailable)
+    asked = describe_missing_replicas(missing, lists=survey.lists, unavailable=survey.unavailable, holds=survey.holds)
     asking = find_classes_to_plan(asked, survey.answers, survey.at)
     return [
         f"{pool} lacks {number} of its replicas"

@@ -23,6 +23,7 @@ def find_buffers_to_plan(survey: ClusterSurvey) -> list[str]:
         bound=survey.pods,
         nodes=survey.nodes,
         unavailable=survey.unavailable,
+        holds=survey.holds,
     )
     due = is_free_capacity_due(described, survey.answers, survey.at)
     return ["the last plan for CapacityBuffers was made for other nodes and pods"] if due else []

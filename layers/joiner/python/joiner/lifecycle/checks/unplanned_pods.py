@@ -13,7 +13,9 @@ def find_pending_pods(survey: ClusterSurvey) -> list[str]:
     """Return one sentence for each pod."""
     kept = open_assignments(survey.progress.on_their_way, survey.assignments, survey.nodes, survey.pods)
     pods = list_uncovered_pods(survey.pods, kept.values(), leaving=find_retiring_nodes(survey.nodes, survey.claims))
-    asked = describe_pending_classes(pods, bound=survey.pods, lists=survey.lists, unavailable=survey.unavailable)
+    asked = describe_pending_classes(
+        pods, bound=survey.pods, lists=survey.lists, unavailable=survey.unavailable, holds=survey.holds
+    )
     asking = find_classes_to_plan(asked, survey.answers, survey.at)
     return [f"pod {pod.key} waits for a node" for pod in pods if pod.class_key in asking]
 

@@ -50,7 +50,7 @@ def redact(manifest: Manifest, plural: str) -> Manifest:
         if plural == "nodes" or name in READ_ANNOTATIONS
     }
     kept = {name: metadata[name] for name in METADATA if metadata.get(name)}
-    if plural == "podtemplates" and metadata.get("generation"):
+    if plural in ("podtemplates", "daemonsets") and metadata.get("generation"):
         kept["generation"] = metadata["generation"]
     if annotations and plural in ("nodes", "pods"):
         kept["annotations"] = annotations

@@ -71,8 +71,9 @@ buffers and default spreads, PodDisruptionBudgets only to disruption."""
 class Snapshot:
     """``assignments`` counts, for each in-flight claim, the slots that no pod has taken yet, by pod class.
     ``entering`` names the claims whose launch is recorded but has no answer yet; they are in flight, too.
-    ``closed_pools`` are pools that a plan may not use, by key, each with the reason; only plans without a cluster have
-    them, because in a cluster the node classes decide."""
+    ``closed_pools`` are pools that a plan may not use, by key, each with the reason: in plans without a cluster, where
+    no node class decides, and held static pools. ``held_pools`` are pools that launch no node for a pod class, by the
+    class and then the pool's key, each with the reason (``joiner.planning.inputs.held_pools``)."""
 
     _: KW_ONLY
     pods: tuple[Pod, ...] = ()
@@ -89,6 +90,7 @@ class Snapshot:
     disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
     problems: tuple[InvalidManifest, ...] = ()
     closed_pools: Mapping[str, str] = field(default_factory=dict)
+    held_pools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def from_lists(

@@ -1,11 +1,12 @@
-"""Equal pods are planned together: a group is a class of pods in one namespace whose labels no rule distinguishes.
+"""Equal pods are planned together: a group is a class of pods in one namespace whose labels no rule distinguishes, and
+to which the same pools are held.
 
 The time of planning then depends on the number of groups, not of pods. Pods of a stateful set, each with its own
 volume, are one group if their volumes may be in the same domains.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import product
 from typing import Final
 
@@ -21,6 +22,9 @@ from joiner.planning.model.volume_constraints import (
 
 AFTER_ALL_OTHERS: Final = 1 << 32
 """More than the difference between any two priorities."""
+NOT_HELD: Final[Mapping[str, str]] = {}
+HeldPools = Mapping[str, Mapping[str, str]]
+"""Pools that launch no node for a pod class, by the class and then the pool's key, each with the reason."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +35,7 @@ class PodGroup:
     alternatives; a node must meet one of them. ``mounted`` are the constraints of its volumes. ``refused`` is why no
     node can hold the pods, or empty. ``vector`` is what one pod requests, in the order of the plan's resources,
     and ``needs`` the same without zeros. ``attaches`` are its volumes that other pods also use, with the position of
-    the resource that counts them.
+    the resource that counts them. ``held`` are the pools that launch no node for them, by key, each with the reason.
     """
 
     index: int
@@ -48,6 +52,7 @@ class PodGroup:
     attaches: tuple[tuple[int, str], ...] = ()
     stage: PodStage = PodStage.CURRENT
     running: int = 0
+    held: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -93,14 +98,16 @@ def pod_terms(constraints: PodConstraints) -> tuple[PodAffinityTerm, ...]:
     return (*constraints.affinity, *constraints.anti_affinity, *(one.term for one in constraints.pod_preferences))
 
 
-GroupIdentity = tuple[str, str, tuple[tuple[str, str], ...], str, PodStage]
+GroupIdentity = tuple[str, str, tuple[tuple[str, str], ...], str, tuple[str, ...], PodStage]
 
 
-def group_identity(pod: Pod, keys: frozenset[str], what: VolumeConstraints, stage: PodStage) -> GroupIdentity:
+def group_identity(
+    pod: Pod, keys: frozenset[str], what: VolumeConstraints, held: Mapping[str, str], stage: PodStage
+) -> GroupIdentity:
     """Return a key that is equal for pods of one group."""
     labels = pod.labels
     relevant = tuple(sorted((key, labels[key]) for key in keys if key in labels)) if keys else ()
-    return (pod.constraints.shape_key, pod.namespace, relevant, what.key, stage)
+    return (pod.constraints.shape_key, pod.namespace, relevant, what.key, tuple(sorted(held)), stage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,7 @@ def group_pods(
     daemon_sets: Sequence[DaemonSet],
     volumes: Volumes,
     *,
+    held: HeldPools,
     reserved: Sequence[Pod] = (),
     blocked: Collection[str] = frozenset(),
 ) -> PodGroups:
@@ -141,9 +149,9 @@ def group_pods(
     distinct = dict(zip(map(id, all_constraints), all_constraints, strict=True)).values()
     keys = label_keys_of_rules([*distinct, *(one.constraints for one in daemon_sets)])
     mounts = find_volume_constraints(pending, [*placed, *reserved], volumes)
-    waiting = _alike_in_stage(pending, keys, mounts, blocked, PodStage.EVICTED)
-    running = _alike_in_stage(placed, keys, mounts, blocked, PodStage.LEAVING)
-    coming = _alike_in_stage(reserved, keys, mounts, blocked, PodStage.EVICTED)
+    waiting = _alike_in_stage(pending, keys, mounts, held, blocked, stage=PodStage.EVICTED)
+    running = _alike_in_stage(placed, keys, mounts, held, blocked, stage=PodStage.LEAVING)
+    coming = _alike_in_stage(reserved, keys, mounts, held, blocked, stage=PodStage.EVICTED)
     named = {name for one in distinct for name in one.requests} | {name for one in daemon_sets for name in one.requests}
     drivers = {driver for one in mounts.values() for driver, _ in (*one.volumes, *one.common)}
     resources = (*sorted(named), *map(attachment_resource, sorted(drivers)))
@@ -156,14 +164,13 @@ def group_pods(
         sample = (mine or there or to_come)[0]
         what = mounts.get(sample.key, NO_VOLUME_CONSTRAINTS) if known[-1] is not PodStage.LEAVING else None
         one = _made(len(found), sample, mine, what or NO_VOLUME_CONSTRAINTS, resources, stage=known[-1])
-        one = replace(one, running=len(there) + len(to_come))
+        one = replace(one, running=len(there) + len(to_come), held=held.get(sample.class_key, NOT_HELD))
         found.append(one)
         of_pod.update((pod.key, one) for pod in there)
         of_reserved.update((pod.key, one) for pod in to_come)
     daemons = _groups_of_daemons(daemon_sets, resources, len(found))
-    pending_groups = tuple(one for one in found if one.pods)
-    every = (*found, *(group for _, group in daemons))
-    return PodGroups(resources, every, pending_groups, of_pod, of_reserved, daemons, counted)
+    with_pods, every = tuple(one for one in found if one.pods), (*found, *(group for _, group in daemons))
+    return PodGroups(resources, every, with_pods, of_pod, of_reserved, daemons, counted)
 
 
 def _groups_of_daemons(
@@ -189,21 +196,24 @@ def _alike_in_stage(
     pods: Sequence[Pod],
     keys: frozenset[str],
     mounts: Mapping[str, VolumeConstraints],
+    held: HeldPools,
     blocked: Collection[str],
+    *,
     stage: PodStage,
 ) -> dict[GroupIdentity, list[Pod]]:
     """Return the pods by identity; those that are blocked are in this stage, all others are CURRENT."""
     if not blocked:
-        return _alike(pods, keys, mounts)
-    found = _alike([pod for pod in pods if pod.key not in blocked], keys, mounts)
+        return _alike(pods, keys, mounts, held)
+    found = _alike([pod for pod in pods if pod.key not in blocked], keys, mounts, held)
     there = mounts if stage is not PodStage.LEAVING else {}
-    return found | _alike([pod for pod in pods if pod.key in blocked], keys, there, stage)
+    return found | _alike([pod for pod in pods if pod.key in blocked], keys, there, held, stage)
 
 
 def _alike(
     pods: Iterable[Pod],
     keys: frozenset[str],
     mounts: Mapping[str, VolumeConstraints],
+    held: HeldPools,
     stage: PodStage = PodStage.CURRENT,
 ) -> dict[GroupIdentity, list[Pod]]:
     """Return the pods by identity. The identity is computed once for pods with equal constraints, namespace and
@@ -223,7 +233,8 @@ def _alike(
             what = mounts.get(pod.key, NO_VOLUME_CONSTRAINTS) if mounts else NO_VOLUME_CONSTRAINTS
             same = (id(pod.constraints), pod.namespace, what.key, *map(pod.labels.get, keys))
             if same not in quick:
-                quick[same] = found.setdefault(group_identity(pod, keys, what, stage), [])
+                own = held.get(pod.class_key, NOT_HELD)
+                quick[same] = found.setdefault(group_identity(pod, keys, what, own, stage), [])
             mine = quick[same]
         mine.append(pod)
         before = pod

@@ -33,7 +33,7 @@ def compile_variants(pool: NodePool, offer_set: OfferSet, groups: PodGroups) -> 
         if number >= MOST_VARIANTS:
             break
         labels = {key: value for key, value in combination if value is not None}
-        openings = find_openings(pool, offer_set, groups.pending, _bits(labels, offer_set, groups))
+        openings = find_openings(pool, offer_set, groups.pending, _bits(pool, labels, offer_set, groups))
         found.append(PoolVariant(pool, labels, within_vcpus(pool, offer_set, groups.pending, openings)))
     return tuple(found)
 
@@ -52,15 +52,15 @@ def asked_values(groups: PodGroups) -> dict[str, set[str]]:
     return found
 
 
-def _bits(labels: Mapping[str, str], offer_set: OfferSet, groups: PodGroups) -> dict[int, int]:
-    """Return by group index the offers whose labels the group accepts, as bits. Taints are evaluated elsewhere,
-    because they belong to the pool and not to the offer."""
+def _bits(pool: NodePool, labels: Mapping[str, str], offer_set: OfferSet, groups: PodGroups) -> dict[int, int]:
+    """Return by group index the offers whose labels the group accepts, as bits; none of a pool that launches no node
+    for the group. Taints are evaluated elsewhere, because they belong to the pool and not to the offer."""
     every = (1 << len(offer_set.launchable)) - 1
     found: dict[int, int] = {}
     memory: dict[tuple[str, ValueSet], int] = {}
     for group in groups.pending:
         accepted = 0
-        for requirements in group.where:
+        for requirements in group.where if pool.key not in group.held else ():
             bits = every
             for key, allowed in requirements.items():
                 if not bits:

@@ -107,7 +107,7 @@ def _reason(
         )
     usable = list_usable(group, pool_offers)
     if not usable:
-        return Reason(pool, _requirements(group, pool_offers, lacking))
+        return Reason(pool, group.held.get(pool_offers.pool.key) or _requirements(group, pool_offers, lacking))
     large = [one for one in usable if fits(group, one.free)]
     if large:
         return _beyond_resources(state, group, pool_offers, large)

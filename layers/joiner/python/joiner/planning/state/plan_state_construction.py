@@ -6,8 +6,8 @@ from joiner.catalogue import Catalogue
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import Unavailable
 from joiner.planning.model.offer_cache import OfferCache
-from joiner.planning.model.pending_pods import placed_pods, select_pods
-from joiner.planning.model.pod_groups import group_pods
+from joiner.planning.model.pending_pods import PodsToPlace, placed_pods, select_pods
+from joiner.planning.model.pod_groups import PodGroups, group_pods
 from joiner.planning.model.pool_offers import compile_pool_offers
 from joiner.planning.model.usable_overlays import drop_conflicts
 from joiner.planning.plan_policies import Ceilings
@@ -37,12 +37,7 @@ def build_state(
     cache = cache or OfferCache()
     snapshot, conflicts = drop_conflicts(snapshot, catalogue, classes, cache)
     who = select_pods(snapshot)
-    reserved = [pod for pods in who.reserved.values() for pod in pods]
-    moving = {pod.key for pod in (*who.pending, *reserved)} - who.blocked
-    there = tuple(pod for pod in placed_pods(snapshot) if pod.key not in moving)
-    groups = group_pods(
-        who.pending, there, snapshot.daemon_sets, snapshot.volumes, reserved=reserved, blocked=who.blocked
-    )
+    groups = _group_pods(snapshot, who)
     offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes=classes, cache=cache)
     existing = find_existing_capacity(snapshot, catalogue, groups, who, classes=classes)
     made, short = missing_static_nodes(offered, groups, existing, ceilings, classes=classes, strict=strict)
@@ -62,4 +57,18 @@ def build_state(
         cache=cache,
         unlaunched=short,
         found_problems=(*conflicts, *(report_unlaunched(each, snapshot.pools) for each in short)),
+    )
+
+
+def _group_pods(snapshot: Snapshot, who: PodsToPlace) -> PodGroups:
+    reserved = [pod for pods in who.reserved.values() for pod in pods]
+    moving = {pod.key for pod in (*who.pending, *reserved)} - who.blocked
+    return group_pods(
+        who.pending,
+        tuple(pod for pod in placed_pods(snapshot) if pod.key not in moving),
+        snapshot.daemon_sets,
+        snapshot.volumes,
+        held=snapshot.held_pools,
+        reserved=reserved,
+        blocked=who.blocked,
     )
