@@ -63,7 +63,7 @@ def plan_with_arrays(
     # A packing without some pods or rules is not comparable.
     comparable = bool(simple.patterns) and everything and not state.narrow
     packing = solve_packing(problem, demand, relaxation, context)
-    packing = simple if simple.price < packing.price - 1e-9 else packing
+    packing = simple if simple.is_better_than(packing.price, packing.nodes) else packing
     began = meter.seconds
     realizer = _realize(state, problem, assignment, packing, meter)
     rest = np.where(problem.open.any(axis=0), realizer.left(), 0)

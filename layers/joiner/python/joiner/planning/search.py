@@ -14,7 +14,7 @@ from joiner.planning.effort import Meter
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.packing.limited_packing import pack_within_limits
 from joiner.planning.packing.search_context import SearchContext
-from joiner.planning.packing.whole_node_bound import prove_lower_bound
+from joiner.planning.packing.whole_node_bound import NOTHING_PROVEN, WholeNodeBound, prove_lower_bound
 from joiner.planning.placement.domain_repair import clear_blocked_domains
 from joiner.planning.placement.first_fit_plan import FirstFit, accepts_every_packing
 from joiner.planning.placement.group_order import estimate_sizes, order_groups
@@ -63,37 +63,75 @@ class ProposedPlan:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class ProvenScore:
+    """What is proven of all plans that place all pods: the lower bound of the relaxation, in $/h, and of whole nodes.
+
+    A search ends at a plan that keeps all rules and places all pods if no plan is better: there is none of a lower
+    price, nor one of this price with fewer nodes.
+    """
+
+    relaxed: float = 0.0
+    whole: WholeNodeBound = NOTHING_PROVEN
+
+    @property
+    def price(self) -> float:
+        """The price, in $/h, that is proven to be the lowest if a plan has it."""
+        return max(self.relaxed, self.whole.price) * (1 + OPTIMAL_GAP)
+
+    def is_reached(self, plan: ScoredPlan) -> bool:
+        """Return whether no plan is better than this one."""
+        if plan.score[0] or plan.missing:
+            return False
+        alone = plan.nodes <= 1 and plan.price <= self.price
+        return alone or self.whole.is_reached(plan.price, plan.nodes)
+
+
 def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
     """Leave the best plan found in the state: propose, realize, repair, prove.
 
-    ``propose_and_realize`` packs arrays and places the packing by every rule. ``_repair`` places the remaining
-    pods, within limits and in other orders. ``_compare_with_first_fit`` takes the first-fit plan if that is better.
-    ``prove_plan`` computes the lower bound for the pods that the plan places, and ``_prove_exactly`` that of a small
-    plan.
+    ``propose_and_realize`` packs arrays and places the packing by every rule. ``improve_proposed`` makes the plans of
+    the other methods, until one is proven to be optimal. ``prove_plan`` computes the lower bound for the pods that the
+    plan places, and ``_prove_exactly`` that of a small plan.
     """
     pods = state.pods_left
     if not pods:
         return SearchResult(0.0, None)
     proposed = propose_and_realize(state, meter, seed)
-    exact = _prove_beforehand(state, proposed, meter)
-    best = _repair(state, proposed, pods, meter, seed, enough=max(exact, proposed.proven or 0.0))
-    best, greedy = _compare_with_first_fit(state, proposed, best, meter)
-    proven = proposed.proven
+    enough = _prove_beforehand(state, proposed, pods, meter)
+    best, greedy = improve_proposed(state, proposed, pods, meter, seed, enough=enough)
+    proven, whole = proposed.proven, enough.whole
     if proven is None or best.missing:
         proven = prove_plan(state, meter)
-    if not best.missing:
-        proven = max(proven, exact)
-    if meter.allowance and not exact and state.price > proven * (1 + OPTIMAL_GAP):
-        proven = max(proven, _prove_exactly(state, meter))
+    if best.missing:  # What was proven beforehand is that of other pods.
+        whole = NOTHING_PROVEN
+    proven = max(proven, whole.price)
+    if meter.allowance and not whole.complete and state.price > proven * (1 + OPTIMAL_GAP):
+        proven = max(proven, _prove_exactly(state, meter).price)
     return SearchResult(float(min(proven, state.price)), greedy)
 
 
-def _prove_beforehand(state: PlanState, proposed: ProposedPlan, meter: Meter) -> float:
-    """Return the lower bound of whole nodes for a first plan of all pods, so that the search can end at it; 0 if it
-    takes more than a part of the effort, or if the plan is proven to be optimal without it."""
-    if not meter.allowance or proposed.attempt.missing or _is_optimal(proposed.attempt, proposed.proven or 0.0):
-        return 0.0
-    return _prove_exactly(state, meter, share=SHARE_OF_FIRST_PROOF)
+def improve_proposed(
+    state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, seed: int, *, enough: ProvenScore
+) -> tuple[ScoredPlan, float | None]:
+    """Leave the best of the proposed plan, those of the slower methods and the first-fit plan in the state; return it,
+    and the price of the first-fit plan (None if it was not made, or is no valid plan).
+
+    ``pods`` is the number of pending pods before the first one was placed. The slower methods end at a plan that
+    reaches ``enough``.
+    """
+    best = _repair(state, proposed, pods, meter, seed, enough=enough)
+    return _compare_with_first_fit(state, proposed, best, meter)
+
+
+def _prove_beforehand(state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter) -> ProvenScore:
+    """Return what is proven of a first plan of all pods before the slower methods, so that they can end at it. The
+    bound of whole nodes is proven only if they would run, and within a part of the effort."""
+    first, known = proposed.attempt, ProvenScore(proposed.proven or 0.0)
+    slower = first.score[0] or (pods <= FEW_PODS and (_is_ruled(state) or _is_expensive(state, proposed)))
+    if not meter.allowance or first.missing or known.is_reached(first) or not slower:
+        return known
+    return ProvenScore(known.relaxed, _prove_exactly(state, meter, nodes=first.nodes, share=SHARE_OF_FIRST_PROOF))
 
 
 def _compare_with_first_fit(
@@ -108,7 +146,7 @@ def _compare_with_first_fit(
     first = proposed.greedy
     if first is None:
         return best, None
-    if not best.missing and state.price <= first.price_per_hour + 1e-9 and accepts_every_packing(state):
+    if not best.missing and not first.packing.is_better_than(state.price, best.nodes) and accepts_every_packing(state):
         return best, first.price_per_hour
     if meter.time_left < proposed.seconds:
         return best, None
@@ -119,41 +157,43 @@ def _compare_with_first_fit(
 
 
 def _repair(
-    state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, seed: int, *, enough: float
+    state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, seed: int, *, enough: ProvenScore
 ) -> ScoredPlan:
-    """Return the best of the proposed plan and of the plans that the slower methods find; leave the state with it.
-
-    ``pods`` is the number of pending pods before the first one was placed. No plan of all pods is cheaper than
-    ``enough``.
-    """
+    """Return the best of the proposed plan and of the plans that the slower methods find; leave the state with it. The
+    arguments are those of ``improve_proposed``."""
     best = proposed.attempt
     if best.missing and proposed.exceeded is not None:
         best = _within_limits(state, best, *proposed.exceeded, meter=meter, seed=seed)
     doubtful = proposed.improvable or bool(best.score[0])
-    few = pods <= FEW_PODS and not _is_optimal(best, enough) and not meter.spent()
-    ruled = any(not state.rules[group.index].free for group in state.groups.pending)
-    expensive = proposed.proven is None or _loose(state) or (ruled and state.price > SMALL_GAP * proposed.proven)
-    if (doubtful and pods <= MOST_SEQUENTIAL_PODS) or (few and expensive):
+    few = pods <= FEW_PODS and not enough.is_reached(best) and not meter.spent()
+    if (doubtful and pods <= MOST_SEQUENTIAL_PODS) or (few and _is_expensive(state, proposed)):
         clear_plan(state)
         frontier, known = OfferFrontier(state), compute_lower_bound(state)
-        for attempt in _sequential(state, frontier, known, meter, complete=not doubtful):
+        for attempt in _sequential(state, frontier, known, meter, complete=not doubtful, least=enough.price):
             best = min(best, attempt, key=lambda one: one.score)
-            if _is_optimal(best, enough):
+            if enough.is_reached(best):
                 break
         clear_plan(state)
         restore_layout(state, best.layout)
         if best.missing and pods <= MOST_REPAIRED_PODS:
             best = clear_blocked_domains(state, frontier, known.shares, best, meter)
-    elif few and ruled:
+    elif few and _is_ruled(state) and best.price > enough.price:
         best = _improve(state, best, meter)
     if best.missing and pods <= MOST_SEQUENTIAL_PODS:
         best = _place_pending(state, best, meter, seed)
     return best
 
 
-def _is_optimal(plan: ScoredPlan, enough: float) -> bool:
-    """Return whether a plan keeps all rules and places all pods for a price below which there is none."""
-    return not plan.score[0] and not plan.missing and plan.price <= enough * (1 + OPTIMAL_GAP)
+def _is_ruled(state: PlanState) -> bool:
+    """Return whether a pending pod has rules about other pods."""
+    return any(not state.rules[group.index].free for group in state.groups.pending)
+
+
+def _is_expensive(state: PlanState, proposed: ProposedPlan) -> bool:
+    """Return whether sequential placement may find a cheaper plan than the one in the state."""
+    if proposed.proven is None or _loose(state):
+        return True
+    return _is_ruled(state) and state.price > SMALL_GAP * proposed.proven
 
 
 def _place_pending(state: PlanState, made: ScoredPlan, meter: Meter, seed: int) -> ScoredPlan:
@@ -245,9 +285,10 @@ def fill_existing_nodes(state: PlanState, waiting: list[PodGroup]) -> None:
 
 
 def _sequential(
-    state: PlanState, frontier: OfferFrontier, known: LowerBound, meter: Meter, *, complete: bool
+    state: PlanState, frontier: OfferFrontier, known: LowerBound, meter: Meter, *, complete: bool, least: float
 ) -> Iterator[ScoredPlan]:
-    """Yield the plans that the simple strategies make, one after the other."""
+    """Yield the plans that the simple strategies make, one after the other. No plan of all pods is cheaper than
+    ``least``."""
     for approach in _approaches(state, scarce=not complete):
         if approach.last_resort and complete:
             return
@@ -258,7 +299,7 @@ def _sequential(
         state.quotas.clear()
         meter.spend(2.0)
         if not approach.assigned or keeps_all_rules(state):
-            improve_plan(state, frontier, known.shares, meter)
+            improve_plan(state, frontier, known.shares, meter, least=least)
             attempt = score_plan(state)
             # Further attempts could only be cheaper or place more pods; that justifies no more than the effort.
             complete = True
@@ -298,12 +339,11 @@ def prove_plan(state: PlanState, meter: Meter) -> float:
         return compute_lower_bound(state, limited=True, whole=meter.allowance > 0).price_per_hour
 
 
-def _prove_exactly(state: PlanState, meter: Meter, *, share: float = 1.0) -> float:
-    """Return the lower bound of whole nodes for the pods that this plan places; 0 if it takes more than this share of
-    the effort."""
+def _prove_exactly(state: PlanState, meter: Meter, *, nodes: int = 0, share: float = 1.0) -> WholeNodeBound:
+    """Return the bound of whole nodes for the pods that this plan places (see ``prove_lower_bound``)."""
     price = state.price
     with _left_to_place_again(state):
-        return prove_lower_bound(state, price, meter, share=share)
+        return prove_lower_bound(state, price, meter, nodes=nodes, share=share)
 
 
 @contextmanager

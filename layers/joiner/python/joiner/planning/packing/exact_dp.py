@@ -1,8 +1,11 @@
 """The cheapest packing of a few pods, by dynamic programming over all subsets of the batch.
 
-The price of every subset on one node is computed first; then the cheapest way to combine subsets to the whole batch.
-Resources, offers and rules about hosts are kept; all other rules are checked in ``placement``.
+The price of every subset on one node is computed first; then the cheapest way to combine subsets to the whole batch,
+and of equally cheap ways that with the fewest nodes. Resources, offers and rules about hosts are kept; other rules are
+checked in ``placement``.
 """
+
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +13,10 @@ from joiner.planning.arrays import Floats, Whole
 from joiner.planning.packing.node_filling import NO_PACKING, NodePattern, Packing
 from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.tuning import MOST_EXACT_PARTS
+
+NODE_COST: Final = 1e-10
+"""What a node costs beside its price, in $/h: of the packings of one price, that with the fewest nodes is the cheapest.
+"""
 
 
 def count_parts(demand: Whole) -> int:
@@ -40,7 +47,7 @@ def pack_exactly(problem: PackingProblem, demand: Whole) -> Packing:
         inside = np.flatnonzero(digits[part])
         patterns.append(NodePattern(int(offer[part]), items[inside], digits[part, inside].astype(np.int64), 1))
         left -= part
-    return Packing(best, tuple(patterns))
+    return Packing(best - NODE_COST * len(patterns), tuple(patterns))
 
 
 def _on_one_node(problem: PackingProblem, items: Whole, digits: Whole) -> tuple[Floats, Whole]:
@@ -55,7 +62,7 @@ def _on_one_node(problem: PackingProblem, items: Whole, digits: Whole) -> tuple[
     contents = np.zeros((len(digits), problem.items), dtype=np.int64)
     contents[:, items] = digits
     held[problem.clashing(contents)] = False
-    prices = np.where(held, problem.price[None, :], np.inf)
+    prices = np.where(held, problem.price[None, :] + NODE_COST, np.inf)
     offer = prices.argmin(axis=1)
     return prices[np.arange(len(digits)), offer], offer
 

@@ -11,6 +11,7 @@ import numpy as np
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.packing.kernel.compiled_kernel import MOST_RESOURCES, Kernel, best_library, load_library
 from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.tuning import TINY
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +35,11 @@ class Packing:
     def nodes(self) -> int:
         """Return the number of nodes."""
         return sum(one.times for one in self.patterns)
+
+    def is_better_than(self, price: float, nodes: int) -> bool:
+        """Return whether the packing is cheaper than this price, in $/h, or has fewer nodes at this price."""
+        less = price - self.price
+        return less > TINY or (less >= -TINY and self.nodes < nodes)
 
 
 NO_PACKING = Packing(np.inf, ())

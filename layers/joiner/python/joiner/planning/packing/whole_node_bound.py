@@ -21,12 +21,14 @@ from joiner.planning.arrays import Marks, Whole
 from joiner.planning.effort import STEPS_PER_SECOND, Meter
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.packing.exact_dp import pack_exactly
+from joiner.planning.packing.node_filling import Packing
+from joiner.planning.plan import OPTIMAL_GAP
 from joiner.planning.relaxation.lower_bound import spare_capacity
 from joiner.planning.relaxation.packing_problem import PackingProblem, compile_problem
 from joiner.planning.state.domain_assignment import DomainAssignment, reachable_domains
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import SpreadRule
-from joiner.planning.tuning import MOST_PROVEN_PODS
+from joiner.planning.tuning import MOST_PROVEN_PODS, TINY
 
 MOST_DIVISIONS: Final = 100
 """The maximum number of ways to divide the pods of one group among its domains."""
@@ -52,26 +54,52 @@ class GroupDivisions:
     ways: tuple[Division, ...]
 
 
-def prove_lower_bound(state: PlanState, price: float, meter: Meter, *, share: float = 1.0) -> float:
-    """Return a price ($/h) below which no plan places the pods that are left to place in this state. ``price`` is that
-    of a plan: a bound that reaches it need not be raised further.
+@dataclass(frozen=True, slots=True)
+class WholeNodeBound:
+    """No plan of these pods is cheaper than ``price`` ($/h), and no plan of that price has fewer than ``nodes`` new
+    nodes. ``complete`` is whether more effort could not raise it."""
 
-    The result is 0 if the search would exceed this share of the effort, or if free capacity or pools of several weights
-    exist. The state must have no planned pods.
+    price: float = 0.0
+    nodes: int = 0
+    complete: bool = True
+
+    def is_reached(self, price: float, nodes: float) -> bool:
+        """Return whether no plan is better than one of this price and number of nodes."""
+        return 0 < price <= self.price * (1 + OPTIMAL_GAP) and nodes <= self.nodes
+
+
+NOTHING_PROVEN: Final = WholeNodeBound(complete=False)
+
+
+def prove_lower_bound(
+    state: PlanState, price: float, meter: Meter, *, nodes: int = 0, share: float = 1.0
+) -> WholeNodeBound:
+    """Return the bound for the pods that are left to place in this state. ``price`` and ``nodes`` are those of a plan:
+    a bound that reaches both need not be raised further.
+
+    It is 0 if free capacity or pools of several weights exist, and not complete if it would take more than this share
+    of the effort to raise it. The state must have no planned pods.
     """
     groups = [group for group in state.groups.pending if state.left[group] and not group.refused]
     if not groups or sum(state.left[group] for group in groups) > MOST_PROVEN_PODS:
-        return 0.0
-    best, effort = 0.0, _Effort(meter, share)
+        return WholeNodeBound()
+    best, effort = WholeNodeBound(), _Effort(meter, share)
     for divided in ([], _most_useful(_all_divisions(state, groups))):
         problem = compile_problem(state, _every_domain(divided), groups, overflow=True)
         if problem.choices.has_supplies or not problem.one_tier or spare_capacity(state, problem) is not None:
-            return 0.0
+            return WholeNodeBound()
         items = {one.group: _items_of(problem, one.group) for one in divided}
-        best = max(best, _cheapest(_firm_only(problem), _demands(state, problem, divided, items), effort))
-        if best >= price - 1e-9 or not best:
+        found = _cheapest(_firm_only(problem), _demands(state, problem, divided, items), effort)
+        if found is None:
+            return replace(best, complete=False)
+        best = max(best, found, key=_rank)
+        if not best.price or (best.price >= price - TINY and best.nodes >= nodes):
             break
     return best
+
+
+def _rank(bound: WholeNodeBound) -> tuple[float, int]:
+    return round(bound.price, 9), bound.nodes
 
 
 class _Effort:
@@ -91,20 +119,22 @@ class _Effort:
         return self._left >= 0 and self._meter.time_left * self._share >= steps / STEPS_PER_SECOND
 
 
-def _cheapest(problem: PackingProblem, demands: Iterator[Whole], effort: _Effort) -> float:
-    """Return the lowest price of these demands; 0 if the effort does not suffice."""
-    known: dict[bytes, float] = {}
-    best = float("inf")
+def _cheapest(problem: PackingProblem, demands: Iterator[Whole], effort: _Effort) -> WholeNodeBound | None:
+    """Return the lowest price of these demands, and the lowest number of nodes for that price; None if the effort does
+    not suffice."""
+    known: dict[bytes, Packing] = {}
+    best = WholeNodeBound(float("inf"))
     for demand in demands:
-        price = 0.0
+        price, nodes = 0.0, 0
         for part in _independent_parts(problem, demand):
             if part.tobytes() not in known:
                 if not effort.allows(part):
-                    return 0.0
-                known[part.tobytes()] = pack_exactly(problem, part).price
-            price += known[part.tobytes()]
-        best = min(best, price)
-    return float(best) if np.isfinite(best) else 0.0
+                    return None
+                known[part.tobytes()] = pack_exactly(problem, part)
+            price += known[part.tobytes()].price
+            nodes += known[part.tobytes()].nodes
+        best = min(best, WholeNodeBound(price, nodes), key=_rank)
+    return best if np.isfinite(best.price) else WholeNodeBound()
 
 
 def _independent_parts(problem: PackingProblem, demand: Whole) -> Iterator[Whole]:

@@ -25,23 +25,31 @@ A_TRIAL = 0.03
 """The effort of one node that is filled on trial, in steps."""
 
 
-def improve_plan(state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], meter: Meter) -> None:
-    """Make the plan in this state cheaper where possible, until the effort is used up.
+def improve_plan(
+    state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], meter: Meter, *, least: float = 0.0
+) -> None:
+    """Make the plan in this state cheaper where possible, until the effort is used up, or until it has the price
+    ``least``, below which there is no plan of all pods.
 
     The plan becomes more expensive only if more pods are placed. It never places fewer pods.
     """
-    _exchange_nodes(state, frontier, shares, meter)
+    _exchange_nodes(state, frontier, shares, meter, least)
     if state.pods_left:  # The change may allow pods that are still pending.
         SequentialPlacer(state, frontier, shares, PlacementStrategy()).fill()
 
 
-def _exchange_nodes(state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], meter: Meter) -> None:
+def _exchange_nodes(
+    state: PlanState, frontier: OfferFrontier, shares: Mapping[int, float], meter: Meter, least: float
+) -> None:
+    if not state.pods_left and state.price <= least:
+        return
     stranded = [group for group, number in state.left.items() if number and frontier.of(group) for _ in range(number)]
     if sum(sum(node.planned.values()) for node in state.new) + len(stranded) <= MOST_PARTITION_PODS and _within(meter):
         repartition_pods(state, frontier, tuple(state.new), meter, stranded)
     for _ in range(ROUNDS):
         if (
             not state.new
+            or (not state.pods_left and state.price <= least)
             or len(state.new) > MOST_LOCAL_SEARCH_NODES
             or sum(number for node in state.new for number in node.planned.values()) > MOST_LOCAL_SEARCH_PODS
         ):

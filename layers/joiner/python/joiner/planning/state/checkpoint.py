@@ -27,6 +27,15 @@ class ScoredPlan:
         """The price of the plan in $/h, rounded as for the comparison."""
         return self.score[-2]
 
+    @property
+    def nodes(self) -> int:
+        """The number of new nodes."""
+        return int(self.score[-1])
+
+    def places_more_than(self, other: "ScoredPlan") -> bool:
+        """Return whether the plan keeps rules that the other one breaks, or places more pods or more important ones."""
+        return self.score[:-2] < other.score[:-2]
+
 
 def count_missing(state: PlanState) -> tuple[float, ...]:
     """Return the number of pods left, by priority, highest first; those that still run come last."""
