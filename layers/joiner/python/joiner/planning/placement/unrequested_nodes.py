@@ -4,31 +4,31 @@ Pods that may not open a node of such an offer may join pods that may (``model/e
 both together, because the rest of a node with accelerators costs nothing more. If an offer is also the cheapest one for
 the pods that may only join, as some spot offers are, the search opens nodes for them alone. These nodes are closed, and
 the search plans their pods again on offers that they may open; all other nodes stay. If that breaks a rule between
-pods, or leaves pods without a place, all pods are planned on offers that they may open; and if that is worse, too, the
-first plan stays.
+pods, or leaves pods without a place, all pods are planned on offers that they may open. If that is worse, too, as few
+pods as possible keep such nodes (``placement/fewest_moved_pods.py``).
 
 Pods that have no place then may open every offer that their rules accept: a rule about zones, a limit, or the pods of
 running nodes can close all common types to them. The other nodes stay. If pods are left even so, all pods are planned
 on all offers: a limit may allow few nodes, which have to be large. For many pods, that is worth the search only if the
-number of nodes is limited.
+number of nodes is limited. Of such a plan only what the pods that are left need is used: the other pods keep their
+nodes.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 
+from joiner.planning.model.node_offers import PoolOffers
+from joiner.planning.placement.fewest_moved_pods import Search, is_requested, move_fewest_pods, usual_variant
 from joiner.planning.placement.node_exchange import NodeExchange
 from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, restore_layout, score_plan
-from joiner.planning.state.excluded_types import all_accepted, is_any_closed, only_opened
-from joiner.planning.state.node_state import NodeState
+from joiner.planning.state.excluded_types import all_accepted, find_closed_pools, only_opened
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import MOST_REPAIRED_PODS
-
-Search = Callable[[PlanState], object]
 
 
 def replan_unrequested(state: PlanState, search: Search) -> bool:
     """Plan the pods of new nodes that none of them may open again; return whether there were any."""
-    unrequested = [node for node in state.new if not _is_requested(node)]
+    unrequested = [node for node in state.new if not is_requested(node, node.planned)]
     if not unrequested:
         return False
     before = score_plan(state)
@@ -43,40 +43,43 @@ def replan_unrequested(state: PlanState, search: Search) -> bool:
         with only_opened(state):
             search(state)
     if _is_worse(state, before):
-        clear_plan(state)
-        restore_layout(state, before.layout)
+        move_fewest_pods(state, search, score_plan(state), before)
     return True
 
 
 def place_on_every_offer(state: PlanState, search: Search) -> bool:
     """Plan the pods that are left on all offers that their rules accept; return whether that places more of them."""
-    if not state.pods_left or not is_any_closed(state):
+    if not state.pods_left or not find_closed_pools(state):
         return False
-    before = best = score_plan(state)
-    kept = state.keep_new_nodes()
-    with all_accepted(state):
-        search(state)
-    state.release_kept_nodes(kept)
-    best = _keep_more(state, best)
-    if best.missing and is_any_closed(state) and _may_need_larger_nodes(state):
-        clear_plan(state)
+
+    def widely(state: PlanState) -> None:
         with all_accepted(state):
             search(state)
-        best = _keep_more(state, best)
+
+    before = score_plan(state)
+    kept = state.keep_new_nodes()
+    widely(state)
+    state.release_kept_nodes(kept)
+    best = _keep_more(state, before)
+    if best.missing and (closed := find_closed_pools(state)) and _may_need_larger_nodes(state, closed):
+        clear_plan(state)
+        widely(state)
+        best = _keep_more(state, first := best)
+        if best is not first:
+            move_fewest_pods(state, search, before, best, widely=widely, first=closed)
     _restrict_requested(state)
     return best is not before
 
 
-def _may_need_larger_nodes(state: PlanState) -> bool:
+def _may_need_larger_nodes(state: PlanState, closed: Sequence[PoolOffers]) -> bool:
     pods = state.pods_left + sum(sum(node.planned.values()) for node in state.new)
-    pools = (each.pool for each in state.offered_pools)
-    return pods <= MOST_REPAIRED_PODS or state.limits.allows_no_more_nodes(pools, state.new)
+    return pods <= MOST_REPAIRED_PODS or state.limits.allows_no_more_nodes((one.pool for one in closed), state.new)
 
 
 def _keep_more(state: PlanState, before: ScoredPlan) -> ScoredPlan:
     """Leave the plan that places more pods, or more important ones, in the state; return it."""
     made = score_plan(state)
-    if made.score[:-2] < before.score[:-2]:
+    if made.places_more_than(before):
         return made
     clear_plan(state)
     restore_layout(state, before.layout)
@@ -90,16 +93,11 @@ def _restrict_requested(state: PlanState) -> None:
         choice = node.choice
         if choice is None or choice.variant in choice.pool_offers.variants:
             continue
-        usual = next(one for one in choice.pool_offers.variants if one.labels == choice.variant.labels)
+        usual = usual_variant(choice)
         if usual.common_to(group.index for group in node.planned) >> choice.one.index & 1:
             exchange.replace([node], replace(choice, variant=usual).with_offer(choice.one))
 
 
 def _is_worse(state: PlanState, before: ScoredPlan) -> bool:
     """Return whether the plan breaks a rule that the one before keeps, or leaves more pods or more important ones."""
-    return score_plan(state).score[:-2] > before.score[:-2]
-
-
-def _is_requested(node: NodeState) -> bool:
-    choice = node.choice
-    return choice is None or choice.variant.may_open((group.index for group in node.planned), choice.one)
+    return before.places_more_than(score_plan(state))

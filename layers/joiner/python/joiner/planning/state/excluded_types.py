@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from joiner.planning.model.node_offers import Openings, PoolVariant
+from joiner.planning.model.exotic_offers import ExoticOffers
+from joiner.planning.model.node_offers import Openings, PoolOffers, PoolVariant
+from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.state.plan_state import PlanState
 
 NO_ZONES: Final[Mapping[str, frozenset[str]]] = {}
@@ -53,13 +55,21 @@ def all_accepted(state: PlanState) -> Iterator[None]:
             object.__setattr__(pool_offers, "variants", variants)
 
 
-def is_any_closed(state: PlanState) -> bool:
-    """Return whether a group with pods left has offers that its rules accept and that it may neither open nor join."""
-    left = [group.index for group, number in state.left.items() if number]
-    return any(
-        openings.accepted[index] & ~openings.joined[index]
-        for openings in (variant.openings for variant in _all_variants(state))
-        for index in left
+def find_closed_pools(state: PlanState) -> list[PoolOffers]:
+    """Return the pools with an offer that could hold a pod that is left and that its rules accept, but of which it may
+    neither open nor join a node."""
+    left = [group for group, number in state.left.items() if number and not group.refused]
+    return [each for each in state.offered_pools if any(_is_closed_to(each, group) for group in left)]
+
+
+def _is_closed_to(pool_offers: PoolOffers, group: PodGroup) -> bool:
+    closed = 0
+    for openings in (variant.openings for variant in pool_offers.variants):
+        closed |= openings.accepted[group.index] & ~openings.joined[group.index]
+    return (
+        bool(closed)
+        and group.constraints.untolerated(pool_offers.pool.taints) is None
+        and pool_offers.offer_set.derived(ExoticOffers).is_held(group.needs, closed)
     )
 
 

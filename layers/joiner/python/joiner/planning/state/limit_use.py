@@ -47,10 +47,16 @@ class LimitUse:
         return any(used.get(name, 0) >= limit for name, limit in pool.limits.items())
 
     def allows_no_more_nodes(self, pools: Iterable[NodePool], new: Sequence[NodeState]) -> bool:
-        """Return whether the number of nodes is used up: that of one of these pools, or of the cluster's ceiling."""
+        """Return whether the number of nodes is used up, that of one of these pools or of the cluster's ceiling, and
+        some of it by these ``new`` nodes, so that fewer of them leave room for others."""
         left = self.left_of_ceilings(new)[0]
-        limited = ((self.used.get(one.key, {}).get("nodes", 0), one.limits.amounts.get("nodes")) for one in pools)
-        return (left is not None and left < 1) or any(most is not None and used >= most for used, most in limited)
+        if new and left is not None and left < 1:
+            return True
+        planned = {node.choice.pool_offers.pool.key for node in new if node.choice}
+        limited = (
+            (self.used[one.key]["nodes"], one.limits.amounts.get("nodes")) for one in pools if one.key in planned
+        )
+        return any(most is not None and used >= most for used, most in limited)
 
     def count(self, node: NodeState, number: int) -> None:
         """Add a new node to the use of its pool's limits and of its supply; remove it if ``number`` is -1."""
