@@ -136,6 +136,8 @@ def test_declared_interfaces_are_launched_with_the_groups_of_the_class(launcher:
     assert interfaces(instance) == [(0, 0, "interface"), (0, 1, "efa-only"), (1, 1, "interface")]
     groups = {group["GroupId"] for nic in instance["NetworkInterfaces"] for group in nic["Groups"]}
     assert groups == {launcher.network.security_group}
+    # The instance has the groups of its primary interface: drift compares them
+    assert [group["GroupId"] for group in instance["SecurityGroups"]] == [launcher.network.security_group]
 
 
 def test_timeouts_and_prefixes_are_those_of_the_primary_interface(launcher: OptionLauncher) -> None:

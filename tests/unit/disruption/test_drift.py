@@ -217,8 +217,8 @@ def test_of_several_differences_the_first_in_karpenters_order_is_the_reason() ->
     compared = [DESIRED]
     changes: list[dict[str, Any]] = [
         {"instances": {"i-1": replace(INSTANCE, subnet="subnet-c")}},
-        {"instances": {"i-1": replace(INSTANCE, subnet="subnet-c", security_groups=frozenset())}},
-        {"instances": {"i-1": ObservedInstance("ami-old", "subnet-c", frozenset())}},
+        {"instances": {"i-1": replace(INSTANCE, subnet="subnet-c", security_groups=frozenset({"sg-3"}))}},
+        {"instances": {"i-1": ObservedInstance("ami-old", "subnet-c", frozenset({"sg-3"}))}},
         {"classes": {CLASS.key: replace(CLASS, user_data="echo")}},
         {"catalogue": Catalogue.of([replace(M5, offerings=())])},
         {"pools": {POOL.key: replace(POOL, requirements=Requirements.from_labels({FAMILY: "c5"}))}},
@@ -281,6 +281,7 @@ def test_labels_that_a_claim_lacks_are_those_of_its_type() -> None:
         (replace(DESIRED, resolved={}), "(EC2NodeClass/default is not resolved)"),
         (resolved(generation=3), "(EC2NodeClass/default is not resolved)"),
         (replace(DESIRED, instances={}), "(instance i-1 was not described)"),
+        (observed(security_groups=frozenset()), "(EC2 shows no security groups of the instance)"),
         (resolved(images=()), "(the images of EC2NodeClass/default are not known)"),
         (resolved(subnets=()), "(the subnets of EC2NodeClass/default are not known)"),
         (

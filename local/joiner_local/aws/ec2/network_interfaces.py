@@ -113,7 +113,11 @@ def as_moto_takes_them(given: Sequence[Mapping[str, Any]], subnet_id: str) -> li
 
 
 def describe_on(instance: Any, given: Sequence[Mapping[str, Any]]) -> None:
-    """Give the interfaces of a launched instance their kinds, cards, addresses, prefixes and timeouts."""
+    """Give the interfaces of a launched instance their kinds, cards, addresses, prefixes and timeouts.
+
+    `DescribeInstances` shows the groups of the primary interface as those of the instance; moto shows none if the
+    request has them on the interface.
+    """
     ordered = sorted(given or [{}], key=lambda nic: (_number(nic, "NetworkCardIndex"), _number(nic, "DeviceIndex")))
     for index, nic in enumerate(ordered):
         interface = instance.nics[index]
@@ -124,6 +128,8 @@ def describe_on(instance: Any, given: Sequence[Mapping[str, Any]]) -> None:
         prefixes = [{"Ipv4Prefix": f"10.{base}.{number // 16}.{number % 16 * 16}/28"} for number in range(count)]
         interface.ipv4_prefixes = prefixes
         interface.connection_tracking_configuration = dict(nic.get("ConnectionTrackingSpecification") or {}) or None
+    if not instance.security_groups:
+        instance.security_groups = list(instance.nics[0].group_set)
 
 
 def install() -> None:

@@ -223,10 +223,12 @@ def _compare_image(
 def _compare_security_groups(resolved: ResolvedNodeClass, seen: ObservedInstance) -> Drift | NotCompared | None:
     if not resolved.security_groups or not _is_known(resolved, "SecurityGroupsReady"):
         return NotCompared(f"the security groups of {resolved.key} are not known")
+    if not seen.security_groups:  # an instance has at least one, until it is terminated
+        return NotCompared("EC2 shows no security groups of the instance")
     wanted = {group.id for group in resolved.security_groups}
     if wanted == seen.security_groups:
         return None
-    shown = ", ".join(sorted(seen.security_groups)) or "missing"
+    shown = ", ".join(sorted(seen.security_groups))
     selected = ", ".join(sorted(wanted))
     return Drift("SecurityGroupDrift", f"its security groups are {shown}, and {resolved.key} selects {selected} now")
 
