@@ -11,6 +11,7 @@ from joiner.catalogue.instance_tenancy import DedicatedPrices
 from joiner.cluster import Pod, Resources
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.output.few_choices import find_few_choices
+from joiner.planning.output.single_type import find_single_type
 from joiner.planning.output.workload_concentration import asks_for_one, find_concentrated_workloads
 from joiner.planning.placement.address_limits import count_addresses
 from joiner.planning.plan import Plan, PlannedNode
@@ -18,7 +19,6 @@ from joiner.planning.state.plan_state import PlanState
 from joiner.pools import NodePool, ResolvedNodeClass
 
 MANY_NODES: Final = 100
-LEAST_NODES_OF_ONE_TYPE: Final = 4
 NEARLY_REACHED: Final = 0.9
 
 
@@ -36,7 +36,7 @@ def find_warnings(
     placed = {pod: node.node for node in made.existing for pod in node.pods}
     return (
         *_zones(nodes, state, snapshot.pods),
-        *_types(nodes),
+        *find_single_type(state),
         *find_few_choices(nodes, {pool.key: pool for pool in snapshot.pools}),
         *_burstable(nodes),
         *_number(nodes, snapshot.pools),
@@ -57,15 +57,6 @@ def _zones(nodes: Sequence[PlannedNode], state: PlanState, pods: Iterable[Pod]) 
     if len(zones) == 1 and len(nodes) > 1:
         why = "; other zones cost more, or rules of the pods exclude them" if len(open_to) > 1 else ""
         yield f"all {len(nodes)} new nodes are in the zone {min(zones)}{why}"
-
-
-def _types(nodes: Sequence[PlannedNode]) -> Iterator[str]:
-    types = {offer.instance_type for node in nodes for offer in (node.offer, *node.alternatives)}
-    if len(types) == 1 and len(nodes) >= LEAST_NODES_OF_ONE_TYPE:
-        yield (
-            f"all {len(nodes)} new nodes can only be of the type {min(types)}: if EC2 has no capacity for it, their "
-            "pods stay pending; allow more types in the pool"
-        )
 
 
 def _burstable(nodes: Sequence[PlannedNode]) -> Iterator[str]:
