@@ -136,7 +136,12 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
             "settings.kubernetes.max-pod: Joiner does not know it; a release of Bottlerocket that does not know it "
             'refuses all settings; did you mean "max-pods"?',
         ),
-        ("Bottlerocket", "[settings.kubernetes]\nmax-pods = 5", "NotPlanned", "set kubelet.maxPods in the class"),
+        (
+            "Bottlerocket",
+            "[settings.kubernetes]\nmax-pods = 5",
+            "NotPlanned",
+            "plans do not know settings.kubernetes.max",
+        ),
         ("Bottlerocket", "[settings.kubernetes]\nnode-taints = {}", "WithoutEffect", "set the taints of the pool"),
         ("Windows2022", "<powershell>\nA\n</powershell>\n<persist>true</persist>", "InvalidUserData", "without '<"),
         ("Windows2022", "A\n <version>1.1</version>", "InvalidUserData", "without '<version>1.1</version>'"),
@@ -187,7 +192,7 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
             "AL2023",
             f"{CONFIG}spec: {{kubelet: {{config: {{maxPods: 9}}}}}}",
             "NotPlanned",
-            "plans do not know spec.kubelet.config.maxPods: set kubelet.maxPods in the class instead",
+            "plans do not know spec.kubelet.config.maxPods, and kubeletConfiguration.maxPods of a Provisioner replaces",
         ),
         (
             "AL2023",

@@ -52,7 +52,7 @@ class AmazonLinux2023:
         except UserDataRefused as refused:
             yield refuse(node_class, "userData", refused.reason, str(refused))
             return
-        for reason, message in (found for spec in specs for found in find_settings_without_effect(spec)):
+        for reason, message in (found for spec in specs for found in find_settings_without_effect(spec, node_class)):
             yield warn(node_class, "userData", reason, message)
 
     def write_user_data(self, settings: NodeSettings) -> str:

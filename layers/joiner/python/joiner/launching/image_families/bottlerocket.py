@@ -15,6 +15,7 @@ from joiner.launching.image_families.image_variants import ImageParameter
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
 from joiner.launching.image_families.toml_documents import read_toml
 from joiner.launching.image_families.toml_text import write_toml
+from joiner.launching.image_families.user_kubelet_settings import UserSetting, find_setting_problems
 from joiner.pools import NodeClass, NodeClassProblem
 from joiner.pools.node_class import ImageFamily
 from joiner.pools.suggestions import suggest_nearest
@@ -37,9 +38,6 @@ SETTINGS: Mapping[str, str] = {
 """Kubelet settings -> settings.kubernetes."""
 
 WRITTEN_AS_TEXT = ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent")
-
-PLANNED = ("maxPods", "systemReserved", "kubeReserved", "evictionHard")
-"""Settings that decide how many pods fit on a node."""
 
 REPLACED = ("api-server", "cluster-certificate", "cluster-name", "node-taints")
 """Settings of settings.kubernetes that are Joiner's, whatever the user writes."""
@@ -127,12 +125,11 @@ class Bottlerocket:
                 f"refuses all settings{suggest_nearest(name, sorted(KNOWN))}"
             )
             yield warn(node_class, "userData", "UnknownField", message)
-        for name in PLANNED:
-            if SETTINGS[name] in ours:
-                message = (
-                    f"plans do not know settings.kubernetes.{SETTINGS[name]}: set kubelet.{name} in the class instead"
-                )
-                yield warn(node_class, "userData", "NotPlanned", message)
+        named = {**SETTINGS, "clusterDNS": DNS}
+        for field in sorted(field for field, name in named.items() if name in ours):
+            setting = UserSetting(field, f"settings.kubernetes.{named[field]}", ours[named[field]])
+            for reason, message in find_setting_problems(node_class, setting):
+                yield warn(node_class, "userData", reason, message)
 
     def _find_unused_size(self, node_class: NodeClass) -> Iterator[NodeClassProblem]:
         """Yield a warning for a class that enlarges the volume of the system only."""

@@ -7,8 +7,17 @@ Source: nodeadm's API reference (node.eks.aws/v1alpha1).
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from joiner.launching.image_families.kubelet_flags import MAPS, NUMBERS
 from joiner.launching.image_families.node_settings import UserDataRefused
-from joiner.pools.kubelet_configuration import read_dns_address
+from joiner.launching.image_families.user_kubelet_settings import (
+    PLANNED,
+    UserSetting,
+    describe_unplanned,
+    find_setting_problems,
+)
+from joiner.pools import NodeClass
+from joiner.pools.kubelet_configuration import FIELDS, read_dns_address
+from joiner.pools.node_kubelet import choose_kubelet
 
 API_VERSION: Final = "node.eks.aws/v1alpha1"
 KIND: Final = "NodeConfig"
@@ -20,8 +29,12 @@ REPLACED: Final = ("apiServerEndpoint", "certificateAuthority", "cidr", "name")
 DNS: Final = "clusterDNS"
 DNS_FIELD: Final = f"spec.kubelet.config.{DNS}"
 
-PLANNED: Final = ("evictionHard", "kubeReserved", "maxPods", "systemReserved")
-"""Settings that decide how many pods fit on a node."""
+FLAGS: Final[Mapping[str, str]] = {
+    flag: field for field, flag in (*NUMBERS.items(), *((each, MAPS[each][0]) for each in MAPS)) if field in PLANNED
+}
+"""Flags of the kubelet -> such a setting."""
+
+PROVISIONERS: Final = "kubeletConfiguration.{} in the Provisioner"
 
 TEXTS: Final = (
     "evictionHard",
@@ -113,7 +126,7 @@ def _find_wrong_addresses(config: Mapping[str, Any]) -> list[str]:
     return [each[:80] for each in config.get(DNS) or () if not read_dns_address(each)]
 
 
-def find_settings_without_effect(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def find_settings_without_effect(spec: Mapping[str, Any], node_class: NodeClass) -> Iterator[tuple[str, str]]:
     """Yield reason and message for each field that the node's own NodeConfig replaces, or that nodeadm or plans do not
     know.
     """
@@ -132,9 +145,28 @@ def find_settings_without_effect(spec: Mapping[str, Any]) -> Iterator[tuple[str,
         yield "WithoutEffect", message
     for wrong in _find_wrong_addresses(config):
         yield "WithoutEffect", f"{DNS_FIELD} has {wrong}, which is no IP address: the kubelet leaves it out"
-    for name in PLANNED:
-        if name in config:
-            message = f"plans do not know spec.kubelet.config.{name}: set kubelet.{name} in the class instead"
+    for field in FIELDS:
+        if field in config:
+            setting = UserSetting(field, f"spec.kubelet.config.{field}", config[field], merged=True)
+            yield from find_setting_problems(node_class, setting)
+    yield from _find_flags(spec, node_class)
+    expression = (spec.get("kubelet") or {}).get("maxPodsExpression")
+    if expression and choose_kubelet(node_class, None).max_pods is None:
+        yield describe_unplanned(node_class, "maxPods", "spec.kubelet.maxPodsExpression")
+
+
+def _find_flags(spec: Mapping[str, Any], node_class: NodeClass) -> Iterator[tuple[str, str]]:
+    """Yield reason and message for each flag that decides how many pods fit on a node: the kubelet prefers flags to its
+    configuration file, which has the settings of the class. Source: Kubernetes, "Set Kubelet Parameters Via A
+    Configuration File"."""
+    for flag in (spec.get("kubelet") or {}).get("flags") or ():
+        name = flag.strip().lstrip("-").partition("=")[0]
+        if field := FLAGS.get(name):
+            where = f"kubelet.{field} in the class" if node_class.kind == "EC2NodeClass" else PROVISIONERS.format(field)
+            message = (
+                f"plans do not know --{name} of spec.kubelet.flags, which the kubelet prefers to its configuration: "
+                f"set {where} instead"
+            )
             yield "NotPlanned", message
 
 
