@@ -10,7 +10,7 @@ from itertools import product
 
 from joiner import names
 from joiner.catalogue import InstanceType, Offering
-from joiner.catalogue.capacity_settings import NodeCapacities, describe_settings, find_tight_settings
+from joiner.catalogue.capacity_settings import LEAST_NEEDS, NodeCapacities, describe_settings, find_tight_settings
 from joiner.catalogue.class_compatibility import find_exclusion
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
@@ -93,9 +93,10 @@ def group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[Ty
         if stage == FITS:
             labels = node_labels(pool, own, known, "", "")
             overhead = sum_resources(one.requests for one in daemons if one.runs_on(labels, pool.taints))
-            lacks = pod.requests.lacking(capacities.allocatable(known, efa=efa) - overhead)
-            if lacks:
-                tight = describe_settings(find_tight_settings(pod.requests, [(known, overhead)], capacities))
+            lacks = {*pod.requests.lacking(capacities.allocatable(known, efa=efa) - overhead)}
+            if lacks := lacks.union(capacities.exhausted(known)):
+                needs = pod.requests | LEAST_NEEDS
+                tight = describe_settings(find_tight_settings(needs, [(known, overhead)], capacities))
                 stage, rule = SIZE, f"too small: short of {' and '.join(sorted(lacks))}{tight}"
         grouped.setdefault((stage, rule), []).append(known.name)
     return [TypeGroup(stage, rule, tuple(sorted(types))) for (stage, rule), types in sorted(grouped.items())]

@@ -3,6 +3,9 @@
 Amazon Linux 2023's nodeadm reserves by rule (amazon-eks-ami, nodeadm `kubelet/config.go`): 255 MiB and 11 MiB for each
 pod that the type's network interfaces allow, 1 GiB of disk, and of the cores 6 %, 1 %, 0.5 %, 0.5 %, then 0.25 % each.
 A KubeletConfiguration in the user data is merged over that, key by key.
+
+A kubelet on Linux does not start if it is to reserve more than the node has (Kubernetes,
+`pkg/kubelet/cm/node_container_manager_linux.go`, `validateNodeAllocatable`); on Windows, allocatable is zero then.
 """
 
 import math
@@ -111,18 +114,19 @@ class NodeCapacity:
         local_storage: str = "",
         *,
         own_pods: bool = False,
+        windows: bool = False,
     ) -> "NodeCapacity":
         """Return the capacity. `kubelet` is a KubeletConfiguration; raises Unbootable where a kubelet would not
         start with it. With `own_pods`, memory is reserved for the pods that the kubelet allows.
         """
         try:
-            return cls._of(machine, kubelet, local_storage, own_pods=own_pods)
+            return cls._of(machine, kubelet, local_storage, own_pods=own_pods, windows=windows)
         except (InvalidField, TypeError, ValueError, AttributeError) as error:
             raise Unbootable(f"the kubelet's configuration is not valid: {error}") from error
 
     @classmethod
     def _of(
-        cls, machine: InstanceHardware, kubelet: Mapping[str, Any], local_storage: str, *, own_pods: bool
+        cls, machine: InstanceHardware, kubelet: Mapping[str, Any], local_storage: str, *, own_pods: bool, windows: bool
     ) -> "NodeCapacity":
         disk = (
             machine.instance_store
@@ -145,7 +149,21 @@ class NodeCapacity:
         eviction = {**EVICTION, **(kubelet.get("evictionHard") or {})}
         kept["memory"] = kept.get("memory", 0) + _threshold(eviction["memory.available"], machine.memory)
         kept["ephemeral-storage"] = kept.get("ephemeral-storage", 0) + _threshold(eviction["nodefs.available"], disk)
+        if not windows:
+            _check_reserves(capacity, kept)
         return cls(capacity, {name: max(0, amount - kept.get(name, 0)) for name, amount in capacity.items()})
+
+
+def _check_reserves(capacity: Amounts, kept: Amounts) -> None:
+    """Refuse reserves that exceed the capacity, with the words of the kubelet."""
+    wrong = [
+        f'Resource "{name}" has a reservation of {_text(name, kept[name])} but capacity of {_text(name, amount)}. '
+        "Expected capacity >= reservation."
+        for name, amount in capacity.items()
+        if kept.get(name, 0) > amount
+    ]
+    if wrong:
+        raise Unbootable(f"Failed to start ContainerManager: invalid Node Allocatable configuration. {' '.join(wrong)}")
 
 
 def _amounts(output: Mapping[str, Any]) -> Amounts:

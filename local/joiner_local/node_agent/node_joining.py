@@ -53,6 +53,7 @@ class NodeJoining:
             config.kubelet,
             config.local_storage,
             own_pods=image.own_pods,
+            windows=bool(image.windows_build),
         )
         now, family = datetime.now(UTC), config.ip_family
         registration = config.registration

@@ -10,7 +10,7 @@ from joiner.catalogue import Catalogue, InstanceType, Offering
 from joiner.cluster import Requirement, Requirements, Resources, ValueSet
 from joiner.launching import Launch
 from joiner.launching.validation_launches import MOST_LAUNCHES, build_validation_launches
-from joiner.pools import NodeClass, NodePool, ResolvedNodeClass
+from joiner.pools import KubeletConfiguration, NodeClass, NodePool, ResolvedNodeClass
 from tests.unit.functions.small_account import CLASS, CLUSTER
 
 NODE_CLASS = NodeClass("default", tags={"team": "web"})
@@ -113,3 +113,13 @@ def test_a_pool_on_dedicated_hardware_is_tried_there() -> None:
     found = launches(requiring(POOL, names.TENANCY, names.DEDICATED_TENANCY))
 
     assert {each.templates[0].data["Placement"]["Tenancy"] for each in found} == {"dedicated"}
+
+
+def test_a_type_without_room_beside_the_reserves_of_the_class_is_not_launched() -> None:
+    reserving = replace(NODE_CLASS, kubelet=KubeletConfiguration({"kubeReserved": {"cpu": "2"}}))
+    four = replace(instance_type("m5.xlarge", 0.192), capacity=Resources.of(cpu=4), allocatable=Resources.of(cpu=4))
+    both = Catalogue.of([instance_type("c5.large", 0.085), four])
+
+    found = build_validation_launches(reserving, CLASS, [POOL], both, CLUSTER, execution="sweep-1").launches
+
+    assert {each.partition(" ")[0] for each in offers(found)} == {"m5.xlarge"}

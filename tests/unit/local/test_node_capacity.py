@@ -72,3 +72,29 @@ def test_instance_stores_joined_are_the_nodes_disk() -> None:
 def test_a_kubelet_does_not_start_with_a_wrong_configuration(kubelet: dict[str, object]) -> None:
     with pytest.raises(Unbootable, match="configuration is not valid"):
         NodeCapacity.of(M5_LARGE, kubelet)
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "said"),
+    [
+        ({"kubeReserved": {"cpu": "1500m"}, "systemReserved": {"cpu": "501m"}}, '"cpu" has a reservation of 2001m but'),
+        ({"kubeReserved": {"memory": "600Mi"}, "evictionHard": {"memory.available": "7Gi"}}, '"memory" has a'),
+        ({"evictionHard": {"memory.available": "95%"}}, '"memory" has a reservation of'),
+        ({"systemReserved": {"ephemeral-storage": "20Gi"}}, '"ephemeral-storage" has a reservation of'),
+    ],
+)
+def test_a_kubelet_does_not_start_if_it_is_to_reserve_more_than_the_node_has(
+    kubelet: dict[str, dict[str, str]], said: str
+) -> None:
+    with pytest.raises(Unbootable) as refused:
+        NodeCapacity.of(M5_LARGE, kubelet)
+
+    assert str(refused.value).startswith(
+        f"Failed to start ContainerManager: invalid Node Allocatable configuration. Resource {said}"
+    )
+    assert str(refused.value).endswith("Expected capacity >= reservation.")
+
+
+def test_a_kubelet_that_reserves_all_and_one_on_windows_start_with_nothing_left() -> None:
+    assert NodeCapacity.of(M5_LARGE, {"kubeReserved": {"cpu": "2"}}).allocatable["cpu"] == 0
+    assert NodeCapacity.of(M5_LARGE, {"kubeReserved": {"cpu": "3"}}, windows=True).allocatable["cpu"] == 0

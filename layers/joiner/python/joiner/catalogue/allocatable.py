@@ -28,6 +28,8 @@ GIB: Final = 2**30
 GB: Final = 10**9
 VM_MEMORY_OVERHEAD: Final = 0.075  # maximum share of the advertised memory that hypervisor and firmware use
 ROOT_VOLUME_GIB: Final = 20
+RESERVED_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
+"""Resources of which a kubelet reserves a part."""
 ADDED_DEVICES: Final = (EFA, PRIVATE_ADDRESS)
 """Resources of nodes that no instance type of a catalogue has: its class or the requests of pods decide about them."""
 
@@ -53,6 +55,18 @@ def compute_allocatable(
         known=instance_type.allocatable,
         for_own_pods=family_capacity(node_class).reserves_for_own_pods,
     )
+
+
+def list_exhausted(capacity: Resources, allocatable: Resources) -> tuple[str, ...]:
+    """Return the resources of which the reserves leave nothing to pods.
+
+    Such a node is never launched. A kubelet does not start if its reserves exceed the capacity of the node (Kubernetes,
+    ``pkg/kubelet/cm``, ``validateNodeAllocatable``), and no pod of Karpenter fits where an allocatable is negative.
+
+    >>> list_exhausted(Resources.of(cpu=2, memory="473Mi"), Resources.of(cpu="1930m", memory=0))
+    ('memory',)
+    """
+    return tuple(name for name in RESERVED_RESOURCES if capacity.get(name, 0) > 0 >= allocatable.get(name, 0))
 
 
 def compute_capacity(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from joiner.catalogue.allocatable import ADDED_DEVICES, compute_allocatable
+from joiner.catalogue.allocatable import ADDED_DEVICES, RESERVED_RESOURCES, compute_allocatable, list_exhausted
 from joiner.catalogue.family_capacity import family_capacity
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_types import InstanceType
@@ -35,6 +35,8 @@ RESERVED_INTERFACES: Final = "reservedInterfaces"
 """The setting of the cluster that takes network interfaces, and so pods, from the types of its catalogue."""
 OF_SIGNALS: Final = {"memory": MEMORY, "nodefs": EPHEMERAL_STORAGE}
 """The resources that eviction signals are about, by the signal's first part."""
+LEAST_NEEDS: Final = Resources(dict.fromkeys(RESERVED_RESOURCES, 1))
+"""What a node must have to be launched: more than nothing of each resource that its kubelet reserves."""
 OF_SETTINGS: Final = frozenset({PODS, EPHEMERAL_STORAGE, *ADDED_DEVICES})
 """The resources of which a node without some setting may have more than its type in the catalogue."""
 
@@ -173,6 +175,10 @@ class NodeCapacities:
             self._known[asked] = compute_allocatable(every, *self._without(without), efa=efa)
         return self._known[asked]
 
+    def exhausted(self, known: InstanceType) -> tuple[str, ...]:
+        """Return the resources of which the reserves leave nothing on a node of this type."""
+        return list_exhausted(known.capacity, self.allocatable(known))
+
     def volume_setting(
         self, known: InstanceType, storage: int, without: tuple[CapacitySetting, ...] = ()
     ) -> CapacitySetting | None:
@@ -224,6 +230,12 @@ def find_tight_settings(
         if together and (volume := each.find_volume(together, capacities)):
             return [*together, volume]
     return []
+
+
+def find_exhausting_settings(types: Iterable[InstanceType], capacities: NodeCapacities) -> list[CapacitySetting]:
+    """Return the settings because of which the reserves leave nothing of some resource on each of the types, as
+    `find_tight_settings` does; empty if the default reserves do so."""
+    return find_tight_settings(LEAST_NEEDS, ((known, Resources()) for known in types), capacities)
 
 
 @dataclass(frozen=True, slots=True)

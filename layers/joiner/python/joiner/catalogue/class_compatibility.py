@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from joiner import names
+from joiner.catalogue.capacity_settings import NodeCapacities, describe_settings, find_exhausting_settings
 from joiner.catalogue.family_capacity import WINDOWS_BUILD, family_capacity, family_labels
 from joiner.catalogue.instance_types import Catalogue, InstanceType
 from joiner.catalogue.pod_volumes import LOCAL_NVME
@@ -78,6 +79,18 @@ def find_exclusion(
     return _find_lacking_feature(known, node_class) if node_class.limits_types else None
 
 
+def _find_exhaustion(known: InstanceType, pool: NodePool, capacities: NodeCapacities) -> Exclusion | None:
+    """Return why no node of the type is launched if the reserves of its kubelet leave nothing to pods; else None. The
+    field is empty if it is not one of the class."""
+    if not (lacking := capacities.exhausted(known)):
+        return None
+    settings = find_exhausting_settings([known], capacities)
+    cause = f"the reserves leave no {' and no '.join(lacking)} of {known.name} to pods"
+    if settings and all(each.owner != pool.key for each in settings):
+        return Exclusion(" and ".join(each.field for each in settings), cause)
+    return Exclusion("", f"{cause}{describe_settings(settings)}")
+
+
 def _lacks_windows(instance_type: str) -> bool:
     return instance_type.partition(".")[0] in WITHOUT_WINDOWS and instance_type != "m4.16xlarge"
 
@@ -104,11 +117,14 @@ def list_exclusions(
     A requirement on a label that the class decides, such as the operating system, is one that the class does not meet.
     """
     found, other_labels = [], _find_other_labels(pool, node_class, resolved)
+    capacities = NodeCapacities(node_class, pool)
     for name in sorted(catalogue.types):
         known = catalogue.types[name]
         if any(key in known.labels and key not in OF_CLASS for key in pool.requirements.unmet(known.labels)):
             continue
-        exclusion = other_labels or find_exclusion(known, node_class, resolved)
+        exclusion = (
+            other_labels or find_exclusion(known, node_class, resolved) or _find_exhaustion(known, pool, capacities)
+        )
         if exclusion is None:
             return []
         found.append(exclusion)

@@ -14,6 +14,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue, family_labels
+from joiner.catalogue.capacity_settings import NodeCapacities
 from joiner.catalogue.class_compatibility import find_exclusion
 from joiner.launching.image_families.node_settings import ClusterDescription
 from joiner.launching.launch import Launch
@@ -100,13 +101,14 @@ def _candidates(
     """Yield what a plan could launch for the pool. A policy may allow spot only, or on-demand only."""
     bought = {each for each in (names.ON_DEMAND, names.SPOT) if _allows(pool, names.CAPACITY_TYPE, each)}
     zones = {zone for zone in resolved.zones if _allows(pool, names.ZONE, zone)}
+    capacities = NodeCapacities(node_class, pool)
     for name in sorted(catalogue.types):
         known = catalogue.types[name]
         labels = {**known.labels, **family_labels(node_class)}
         decided = {key for key in pool.requirements if key in labels}
         if decided & set(pool.requirements.unmet(labels)) or resolved.image_for(known.labels) is None:
             continue
-        if find_exclusion(known, node_class, resolved):
+        if find_exclusion(known, node_class, resolved) or capacities.exhausted(known):
             continue
         for sold in known.offerings:
             if sold.available and sold.capacity_type in bought and sold.zone in zones:

@@ -12,6 +12,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering, compute_allocatable, compute_capacity, family_labels
+from joiner.catalogue.allocatable import list_exhausted
 from joiner.catalogue.burstable_types import names_burstable_types, plannable_resources
 from joiner.catalogue.class_compatibility import find_exclusion
 from joiner.catalogue.commitments import Commitment, runs_linux
@@ -199,9 +200,8 @@ def _launchable(
     for name in sorted(inputs.catalogue.types):
         known = inputs.catalogue.types[name]
         labels = {**type_labels(known, of_pool), **of_class}
-        if not decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels):
-            continue
-        if find_exclusion(known, node_class, resolved):
+        allowed = decided.allows(labels | NO_PLACE_LABELS if decided.of_places else labels)
+        if not allowed or find_exclusion(known, node_class, resolved):
             continue
         model: PoolInstanceType | None = None
         limited = _list_limited(known, labels, places, inputs.catalogue)
@@ -211,6 +211,8 @@ def _launchable(
                 continue
             if model is None:
                 model = inputs.in_pool(known, labels, pool, node_class, resolved, full_burst=full_burst)
+                if list_exhausted(model.capacity, model.allocatable):
+                    break
             if sold.commitment and inputs.overlays.fixes_price({**labels, **place}):
                 continue  # The overlay's price is that of every node, covered or not.
             own, offering = inputs.overlaid(model, sold, place, full_burst=full_burst)

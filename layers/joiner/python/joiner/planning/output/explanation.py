@@ -9,7 +9,12 @@ from functools import cache, partial
 
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType, Offering
-from joiner.catalogue.capacity_settings import describe_settings, find_tight_settings
+from joiner.catalogue.capacity_settings import (
+    NodeCapacities,
+    describe_settings,
+    find_exhausting_settings,
+    find_tight_settings,
+)
 from joiner.catalogue.class_compatibility import Exclusion, explain_exclusions, find_exclusion
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
 from joiner.cluster import MISSING, Requirements, Resources, ValueSet
@@ -186,14 +191,10 @@ def _suggest_value(wanted: ValueSet, possible: Iterable[str | None]) -> str:
 
 
 def _not_available(
-    state: PlanState,
-    catalogue: Catalogue,
-    capacities: CapacitiesOf,
-    pool_offers: PoolOffers,
-    where: Alternatives,
+    state: PlanState, catalogue: Catalogue, capacities: CapacitiesOf, pool_offers: PoolOffers, where: Alternatives
 ) -> tuple[str, str, str]:
     """Return a few unavailable offerings that would meet the requirements, the nearest of the types on which daemons
-    leave too little capacity, and why the class excludes types that would meet the requirements."""
+    leave too little capacity, and why the class or its reserves exclude types that would meet the requirements."""
     pool, own = pool_offers.pool, pool_labels(pool_offers.pool)
     if not any(Requirements({key: values for key, values in one.items() if key in own}).allow(own) for one in where):
         return "", "", ""  # The pod requires another pool; checking thousands of offerings is unnecessary.
@@ -204,11 +205,14 @@ def _not_available(
     short: list[str] = []
     full: list[tuple[float, str]] = []
     filled: dict[str, tuple[InstanceType, Resources]] = {}
-    excluded: dict[str, Exclusion] = {}
+    excluded, exhausted = dict[str, Exclusion](), dict[str, InstanceType]()
     for known, offering, labels in _list_missing(pool_offers, catalogue, where):
         if exclusion := find_exclusion(known, pool_offers.node_class, pool_offers.resolved):
             if offering.zone in zones:
                 excluded[known.name] = exclusion
+            continue
+        if capacities(pool_offers).exhausted(known):
+            exhausted[known.name] = known
             continue
         _, _, overhead = daemons.on(labels, {})
         if lacks := overhead.lacking(capacities(pool_offers).allocatable(known)):
@@ -220,6 +224,7 @@ def _not_available(
         if len(short) == 3:
             return ", ".join(short), "", ""
     why = explain_exclusions([*excluded.values()], subject, "the pod and the pool allow") if excluded else ""
+    why = _describe_exhausted([*exhausted.values()], capacities(pool_offers)) or why
     tight = find_tight_settings(Resources(), filled.values(), capacities(pool_offers)) if filled else ()
     nearest = f"{min(full)[1]}{describe_settings(tight)}" if full else ""
     return ", ".join(short), nearest, why
@@ -230,6 +235,16 @@ def _describe_daemons(name: str, overhead: Resources, lacks: Resources) -> tuple
     short_of = " and ".join(format_amount(resource, value) for resource, value in sorted(lacks.items()))
     share = sum(value / overhead[resource] for resource, value in lacks.items())
     return share, f"on {name} they are short of {short_of}"
+
+
+def _describe_exhausted(types: Sequence[InstanceType], capacities: NodeCapacities) -> str:
+    """Return the reason for instance types of which the reserves leave nothing to pods; empty without any."""
+    if not types:
+        return ""
+    settings = find_exhausting_settings(types, capacities)
+    lacking = " and ".join(capacities.exhausted(types[0]))
+    example = "" if settings else f": the reserves leave no {lacking} of {types[0].name} to pods"
+    return f"no instance type has enough resources{describe_settings(settings)}{example}"
 
 
 def _list_missing(
