@@ -7,8 +7,13 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue import Catalogue, find_unsatisfiable_requirements
-from joiner.catalogue.instance_types import InstanceType
-from joiner.cluster import Pod, Requirements, ValueSet
+from joiner.catalogue.missing_reservations import (
+    RESERVED_ONLY,
+    allows_only_reserved,
+    find_allowed_reservations,
+    write_values,
+)
+from joiner.cluster import Pod, Requirements
 from joiner.planning import PendingPod, Plan, Reason, Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.state.static_pools import NONE_AVAILABLE
@@ -126,19 +131,9 @@ class FreeReservations:
     def has(self, pool: NodePool) -> bool:
         """Return whether the class of the pool has a free instance in a reservation that the pool allows."""
         resolved = self.classes.get(pool.class_ref.key)
-        return resolved is not None and any(self._allows(pool, one) for one in resolved.reservations if one.available)
-
-    def _allows(self, pool: NodePool, one: CapacityReservation) -> bool:
-        known = self.catalogue.types.get(one.instance_type, InstanceType(one.instance_type))
-        labels = {
-            **known.labels,
-            **(one.labels if one.id else {}),
-            names.ZONE: one.zone,
-            names.REGION: names.region_of(one.zone),
-            names.CAPACITY_TYPE: names.RESERVED,
-            names.TENANCY: names.DEFAULT_TENANCY,
-        }
-        return labels.keys().isdisjoint(pool.requirements.unmet(labels))
+        return resolved is not None and any(
+            one.available for one in find_allowed_reservations(pool, resolved.reservations, self.catalogue)
+        )
 
     def lacking(self, pool: NodePool) -> str:
         """Return why such a pool has no free instance."""
@@ -155,10 +150,10 @@ class FreeReservations:
 
     def reserved_only(self, pool: NodePool) -> str:
         """Return why a pool that allows no other capacity has no nodes; empty if reservations are not the reason."""
-        if not _only_reserved(pool.requirements) or self.has(pool):
+        if not allows_only_reserved(pool.requirements) or self.has(pool):
             return ""
         misspelt = find_unsatisfiable_requirements(pool, self.catalogue)
-        return "" if misspelt else f"it allows reserved capacity only, and {self.remedy(pool)}"
+        return "" if misspelt else f"{RESERVED_ONLY}{self.remedy(pool)}"
 
 
 def report_missing_reservations(made: Plan, snapshot: Snapshot, free: FreeReservations) -> Plan:
@@ -171,7 +166,7 @@ def report_missing_reservations(made: Plan, snapshot: Snapshot, free: FreeReserv
         pool = by_name.get(reason.pool)
         if pool is None:
             return reason
-        if pool.key in only and reason.reason == NO_TYPE_AVAILABLE:
+        if pool.key in only and (reason.reason == NO_TYPE_AVAILABLE or reason.reason.startswith(RESERVED_ONLY)):
             return Reason(reason.pool, only[pool.key])
         lacks = one.pod in pods and _lacks_reservation(pods[one.pod], pool, reason, free)
         return Reason(reason.pool, f"the pod requires {lacks}") if lacks else reason
@@ -181,13 +176,16 @@ def report_missing_reservations(made: Plan, snapshot: Snapshot, free: FreeReserv
         InvalidManifest(
             pool.key,
             f"{pool.node_path}.requirements[{names.CAPACITY_TYPE}]",
-            _written(pool.requirements.on(names.CAPACITY_TYPE)),
+            write_values(pool.requirements.on(names.CAPACITY_TYPE)),
             free.remedy(pool),
             "warning",
         )
         for pool in snapshot.pools
         if pool.key in only
     ]
+    # The planner names the class only, and the catalogue of a plan without AWS has no reservations of a class.
+    own = tuple(one for one in made.problems if one.object not in only or not one.remedy.startswith(RESERVED_ONLY))
+    made = replace(made, problems=own)
     made = _explain_unlaunched(replace(made, pending=tuple(pending)), snapshot.pools, only)
     return replace(made, problems=(*made.problems, *found))
 
@@ -197,7 +195,7 @@ def _explain_unlaunched(made: Plan, pools: Iterable[NodePool], only: Mapping[str
     reported = {pool.key: pool.claim or pool.key for pool in pools}
     unlaunched, problems = list(made.unlaunched), list(made.problems)
     for at, one in enumerate(unlaunched):
-        if one.owner in only and one.reason.endswith(NONE_AVAILABLE):
+        if one.owner in only and (one.reason.endswith(NONE_AVAILABLE) or one.reason.startswith(RESERVED_ONLY)):
             unlaunched[at] = replace(one, reason=only[one.owner])
             problems = [
                 replace(each, remedy=each.remedy.replace(one.reason, only[one.owner]))
@@ -235,16 +233,6 @@ def _selects(pool: NodePool, reservation: str, free: FreeReservations) -> bool:
     return any(one.id == reservation and not one.available for one in declared)
 
 
-def _written(allowed: ValueSet) -> str:
-    """Return the values as the pool has them: those that it lists, or else what it excludes."""
-    return ", ".join(allowed) if allowed.finite else str(allowed)
-
-
 def _requires_reserved(pod: Pod) -> bool:
     alternatives = pod.constraints.on_new_nodes()
-    return bool(alternatives) and all(_only_reserved(one) for one in alternatives)
-
-
-def _only_reserved(requirements: Requirements) -> bool:
-    allowed = requirements.on(names.CAPACITY_TYPE)
-    return names.RESERVED in allowed and names.ON_DEMAND not in allowed and names.SPOT not in allowed
+    return bool(alternatives) and all(allows_only_reserved(one) for one in alternatives)

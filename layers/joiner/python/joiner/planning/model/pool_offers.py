@@ -10,6 +10,7 @@ from joiner.catalogue.burstable_types import names_burstable_types
 from joiner.catalogue.class_compatibility import list_exclusions
 from joiner.catalogue.instance_features import EFA
 from joiner.catalogue.instance_tenancy import find_allowed_tenancies, requires_dedicated, takes_dedicated
+from joiner.catalogue.missing_reservations import explain_reserved_only
 from joiner.catalogue.observed_memory import memory_of_nodes
 from joiner.cluster import Resources
 from joiner.cluster.quantities import format_amount
@@ -70,14 +71,16 @@ def _offers_of(
     alike = replace(pool, claim=OF_A_CLAIM, annotations={}) if pool.claim else pool
     offer_set = compile_offers(alike, node_class, resolved, inputs, cache)
     launchable = bool(offer_set.launchable)
+    exclusions = () if launchable else list_exclusions(pool, node_class, inputs.catalogue, resolved)
+    lacking = "" if launchable or exclusions else explain_reserved_only(pool, node_class, resolved, inputs.catalogue)
     made = PoolOffers(
         pool,
         node_class,
         resolved,
         offer_set=offer_set,
         variants=compile_variants(pool, offer_set, inputs.groups),
-        closed="" if launchable else NO_TYPE_AVAILABLE,
-        exclusions=() if launchable else list_exclusions(pool, node_class, inputs.catalogue, resolved),
+        closed="" if launchable else lacking or NO_TYPE_AVAILABLE,
+        exclusions=exclusions,
         too_small="" if launchable else _find_too_small(alike, node_class, resolved, inputs, cache=cache),
     )
     return made if pool.replicas is None else PoolOffers(pool, node_class, resolved, closed=STATIC, fixed=made)

@@ -17,6 +17,7 @@ from joiner.catalogue.capacity_settings import (
 )
 from joiner.catalogue.class_compatibility import Exclusion, explain_exclusions, find_exclusion
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
+from joiner.catalogue.missing_reservations import allows_only_reserved, explain_missing_reservations
 from joiner.cluster import MISSING, Requirements, Resources, ValueSet
 from joiner.cluster.quantities import format_amount
 from joiner.planning.model.node_offers import (
@@ -225,9 +226,21 @@ def _not_available(
             return ", ".join(short), "", ""
     why = explain_exclusions([*excluded.values()], subject, "the pod and the pool allow") if excluded else ""
     why = _describe_exhausted([*exhausted.values()], capacities(pool_offers)) or why
+    why = why or _lacks_reservation(pool_offers, catalogue, where)
     tight = find_tight_settings(Resources(), filled.values(), capacities(pool_offers)) if filled else ()
     nearest = f"{min(full)[1]}{describe_settings(tight)}" if full else ""
     return ", ".join(short), nearest, why
+
+
+def _lacks_reservation(pool_offers: PoolOffers, catalogue: Catalogue, where: Alternatives) -> str:
+    """Return which reservations the class lacks, if the pod requires reserved capacity and the pool allows it."""
+    pool, resolved = pool_offers.pool, pool_offers.resolved
+    if resolved is None or names.RESERVED not in pool.requirements.on(names.CAPACITY_TYPE):
+        return ""
+    if not where or not all(map(allows_only_reserved, where)):
+        return ""
+    lacks = explain_missing_reservations(pool, pool_offers.node_class, resolved, catalogue)
+    return f"{INCOMPATIBLE}the pod wants {names.CAPACITY_TYPE} In [{names.RESERVED}], and {lacks}" if lacks else ""
 
 
 def _describe_daemons(name: str, overhead: Resources, lacks: Resources) -> tuple[float, str]:

@@ -13,6 +13,7 @@ from joiner.catalogue import (
     find_unsatisfiable_requirements,
 )
 from joiner.catalogue.class_compatibility import find_class_conflict, find_open_windows_pool, find_unused_instance_store
+from joiner.catalogue.missing_reservations import find_missing_reservations
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE
 from joiner.planning.state.plan_state import PlanState
@@ -30,6 +31,8 @@ def find_plan_problems(state: PlanState, snapshot: Snapshot, catalogue: Catalogu
     reported = {problem.object for problem in unknown}
     for pool_offers in state.offered_pools:
         pool = pool_offers.pool
+        if missing := find_missing_reservations(pool, (pool_offers.fixed or pool_offers).closed):
+            yield missing
         if pool_offers.closed == NO_TYPE_AVAILABLE and pool.key not in reported:
             problem = find_unsatisfiable_requirements(pool, catalogue) or find_class_conflict(
                 pool, pool_offers.exclusions

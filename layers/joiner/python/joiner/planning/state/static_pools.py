@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from joiner.catalogue.class_compatibility import explain_exclusions
+from joiner.catalogue.missing_reservations import RESERVED_ONLY
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, meets_min_values
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.plan_policies import Ceilings
@@ -138,6 +139,8 @@ def _no_offer(fixed: PoolOffers) -> str:
     if fixed.exclusions:
         allowed_by = "it allows" if pool.claim else "the pool allows"
         return explain_exclusions(fixed.exclusions, f"its {pool.class_ref.described}", allowed_by)
+    if fixed.closed.startswith(RESERVED_ONLY):
+        return fixed.closed
     if not pool.claim:
         return f"no instance type that the pool allows {NONE_AVAILABLE}"
     asked = ", ".join(f"{name}: {amount}" for name, amount in pool.requests.to_kube().items())
