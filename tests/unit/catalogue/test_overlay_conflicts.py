@@ -1,6 +1,7 @@
 """NodeOverlays of equal weight that set the price of the same offerings."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.overlay_conflicts import find_overlay_conflicts, find_unmet_overlays
@@ -41,6 +42,9 @@ def test_an_overlay_that_no_offering_meets_names_the_requirement_and_a_similar_t
         "meets it, so the overlay changes nothing: none has node.kubernetes.io/instance-type as required; did you mean "
         "m.xlarge or m.2xlarge?"
     ]
+    only = [replace(place, types=frozenset({"m.2xlarge"})) for place in PLACES]
+    (typo,) = find_unmet_overlays(Overlays.of([overlay("typo", kind="s.lage")]), Catalogue.from_json(CATALOGUE), only)
+    assert typo.remedy.endswith("as required; did you mean s.large?")  # though the pools allow m.2xlarge only
     assert unmet(overlay("elsewhere", team="web", zone="c")) == [
         "NodeOverlay/elsewhere: spec.requirements is team In [web], topology.kubernetes.io/zone In [c]: no offering of "
         "any pool meets it, so the overlay changes nothing: none has topology.kubernetes.io/zone as required; there "

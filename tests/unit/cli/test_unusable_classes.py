@@ -161,6 +161,14 @@ def test_explain_gives_the_same_reason(tmp_path: Path, catalogue: Path) -> None:
     assert "What would have to change" not in answer.out
 
 
+def test_a_refused_release_of_windows_is_not_assumed(tmp_path: Path, catalogue: Path) -> None:
+    tainted = pool(node={"taints": [{"key": "own", "effect": "NoSchedule"}]})
+    answer = plan(tmp_path, catalogue, tainted, alias("windows2022@v1.0.0"))
+
+    assert "AWS names only the latest images of Windows: use latest" in answer.err
+    assert "is not looked up" not in answer.err
+
+
 def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> None:
     chosen = node_class(amiFamily="Custom", amiSelectorTerms=IMAGE, kubelet={"maxPods": 20})
     answer = plan(tmp_path, catalogue, pool(), chosen)
@@ -187,7 +195,9 @@ def test_assumptions_about_images_are_notes(tmp_path: Path, catalogue: Path) -> 
 
 def test_the_images_in_the_status_of_a_class_choose_the_architecture(tmp_path: Path, catalogue: Path) -> None:
     arm = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]
-    chosen = node_class(amiFamily="Custom", amiSelectorTerms=IMAGE, userData=f"start {names.UNREGISTERED}")
+    chosen = node_class(
+        amiFamily="Custom", amiSelectorTerms=IMAGE, userData=f"kubelet --register-with-taints={names.UNREGISTERED}"
+    )
     answer = plan(tmp_path, catalogue, pool(), {**chosen, "status": {"amis": [{**IMAGE[0], "requirements": arm}]}})
 
     assert answer.json["problems"] == []

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from joiner.launching.image_families.bottlerocket import GROUPS
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.mime_parts import NODE_CONFIG
 from joiner.launching.image_families.node_settings import NodeSettings
@@ -213,6 +214,14 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
         ("Ubuntu", "apt install jq", "WithoutEffect", "does not begin with #!"),
         ("AL2", "apiVersion: node.eks.aws/v1alpha1", "InvalidUserData", "only images of the family AL2023 read"),
         ("Custom", "#!/bin/sh\n/etc/eks/bootstrap.sh x", "RegistrationTaintMissing", "does not name the taint"),
+        ("Custom", "#!/bin/sh\necho hi", "UserDataJoinsNoCluster", "it names nothing that joins a node to the cluster"),
+        (
+            "Bottlerocket",
+            "[settings.bogus]\na = 1",
+            "UnknownField",
+            "settings.bogus: Joiner does not know it; a release of Bottlerocket that does not know it refuses all",
+        ),
+        ("Bottlerocket", "[settings.kernal]", "UnknownField", 'all settings; did you mean "kernel"?'),
     ],
 )
 def test_user_data_that_a_family_cannot_use_is_reported(
@@ -244,6 +253,33 @@ def test_user_data_that_nodeadm_and_cloud_init_read_has_no_problem(user_data: st
     )
     assert resolved(named).problems == ()
     assert read_node_config(IMAGE_FAMILIES["AL2023"].write_user_data(own).encode()).cluster == "prod"
+
+
+@pytest.mark.parametrize(
+    "user_data",
+    [
+        "#!/bin/bash\n/etc/eks/bootstrap.sh prod",
+        "#!/bin/bash\nnodeadm init",
+        "#!/bin/bash\nsystemctl start kubelet",
+        "<powershell>\n& $EKSBootstrapScriptFile -EKSClusterName prod\n</powershell>",
+        CONFIG,
+        '[settings.kubernetes]\ncluster-name = "prod"',
+        MIME.format(f"Content-Type: {BASE64_CONFIG}\n\n{base64.b64encode(CONFIG.encode()).decode()}"),
+        MIME.format(f"Content-Type: text/x-shellscript\n\n{SCRIPT}kubeadm join"),
+        "Content-Type: multipart/mixed\n\nkubelet",
+    ],
+)
+def test_user_data_of_the_family_custom_that_may_join_a_cluster_is_not_said_to_join_none(user_data: str) -> None:
+    there = resolved(replace(TEMPLATE, ami_family="Custom", user_data=user_data))
+
+    assert "UserDataJoinsNoCluster" not in {one.reason for one in there.problems}
+
+
+@pytest.mark.parametrize("name", sorted(GROUPS))
+def test_settings_of_bottlerocket_that_it_has_are_no_problem(name: str) -> None:
+    there = resolved(replace(TEMPLATE, ami_family="Bottlerocket", user_data=f"[settings.{name}]"))
+
+    assert [one for one in there.problems if "userData" in one.message] == []
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,8 @@ def _explain(
     subject, has = ("", "none has") if missing else ("they allow ", "no pool allows")
     near = dict[str, None]()
     for key in missing or unmet:
-        known = _list_values(key, catalogue, places)
+        # What no offering has is probably misspelt, and the right name need not be one that a pool allows
+        known = _list_values(key, catalogue, beyond if missing else places)
         wanted = asked[key] if missing and asked[key].finite else ()
         near.update((each, None) for one in wanted for each in suggest_values(key, one, known))
     meant = f"; did you mean {' or '.join(list(near)[:2])}?" if near else ""

@@ -45,9 +45,17 @@ def explain_assumed_images(node_class: NodeClass) -> str:
     >>> from joiner.pools import ImageTerm
     >>> explain_assumed_images(NodeClass("x", ami_family="AL2", image_terms=(ImageTerm(alias="al2@latest"),)))
     'AWS has images of AL2 for Kubernetes up to 1.32: this plan assumes that the cluster has such a version'
+
+    Nothing is assumed of a release of a family of which AWS names none, because such an alias is refused:
+
+    >>> explain_assumed_images(NodeClass("x", image_terms=(ImageTerm(alias="windows2025@v1.0.0"),)))
+    ''
     """
     family = choose_image_family(node_class)
     if family not in IMAGE_FAMILIES or family is None:
+        return ""
+    release = find_alias(node_class).partition("@")[2]
+    if release not in ("", LATEST) and not IMAGE_FAMILIES[family].list_parameters("", release):
         return ""
     assumed = []
     if versions := IMAGE_FAMILIES[family].kubernetes_versions:
@@ -55,7 +63,6 @@ def explain_assumed_images(node_class: NodeClass) -> str:
             f"AWS has images of {family} for Kubernetes {versions}: this plan assumes that the cluster has such a "
             f"version"
         )
-    release = find_alias(node_class).partition("@")[2]
     if release not in ("", LATEST):
         assumed.append(f"the release {release} is not looked up: this plan assumes that AWS has it for the cluster")
     return "; ".join(assumed)

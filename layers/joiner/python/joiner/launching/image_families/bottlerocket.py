@@ -42,6 +42,35 @@ WRITTEN_AS_TEXT = ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent")
 REPLACED = ("api-server", "cluster-certificate", "cluster-name", "node-taints")
 """Settings of settings.kubernetes that are Joiner's, whatever the user writes."""
 
+GROUPS = frozenset(
+    {
+        "autoscaling",
+        "aws",
+        "boot",
+        "bootstrap-commands",
+        "bootstrap-containers",
+        "cloudformation",
+        "container-registry",
+        "container-runtime",
+        "container-runtime-plugins",
+        "dns",
+        "host-containers",
+        "kernel",
+        "kubelet-device-plugins",
+        "kubernetes",
+        "metrics",
+        "motd",
+        "network",
+        "ntp",
+        "nvidia-container-runtime",
+        "oci-defaults",
+        "oci-hooks",
+        "pki",
+        "updates",
+    }
+)
+"""The settings of the variants for Kubernetes on EC2. A newer release may have more."""
+
 TABLES = (
     ("settings",),
     ("settings", "autoscaling"),
@@ -113,18 +142,20 @@ class Bottlerocket:
         except UserDataRefused as refused:
             yield refuse(node_class, "userData", refused.reason, str(refused))
             return
-        ours = own_settings.get("settings", {}).get("kubernetes", {})
+        all_settings = own_settings.get("settings", {})
+        ours = all_settings.get("kubernetes", {})
         for name in REPLACED:
             if name in ours:
                 remedy = "set the taints of the pool" if name == "node-taints" else "remove it"
                 message = f"settings.kubernetes.{name} is replaced by the node's own value: {remedy}"
                 yield warn(node_class, "userData", "WithoutEffect", message)
-        for name in sorted(ours.keys() - KNOWN):
-            message = (
-                f"settings.kubernetes.{name}: Joiner does not know it; a release of Bottlerocket that does not know it "
-                f"refuses all settings{suggest_nearest(name, sorted(KNOWN))}"
-            )
-            yield warn(node_class, "userData", "UnknownField", message)
+        for path, there, known in (("settings", all_settings, GROUPS), ("settings.kubernetes", ours, KNOWN)):
+            for name in sorted(there.keys() - known):
+                message = (
+                    f"{path}.{name}: Joiner does not know it; a release of Bottlerocket that does not know it refuses "
+                    f"all settings{suggest_nearest(name, sorted(known))}"
+                )
+                yield warn(node_class, "userData", "UnknownField", message)
         named = {**SETTINGS, "clusterDNS": DNS}
         for field in sorted(field for field, name in named.items() if name in ours):
             setting = UserSetting(field, f"settings.kubernetes.{named[field]}", ours[named[field]])
