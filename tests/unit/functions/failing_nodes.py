@@ -16,7 +16,7 @@ from tests.unit.functions.small_account import NODEPOOL, offering_type, pending
 
 GPU = "nvidia.com/gpu"
 WITH_GPUS = Catalogue.of(
-    [offering_type("m5.large", 2, 0.096, more=Resources({GPU: 1})), offering_type("m5.xlarge", 4, 0.192)]
+    [offering_type("m5.large", 2, 0.096, more=Resources({GPU: 1})), offering_type("m5.xlarge", 4, 0.1925)]
 )
 """It promises a GPU that no node registers."""
 
