@@ -8,6 +8,7 @@ import pytest
 
 from joiner.pools import Conditions
 from joiner.pools.registration_health import (
+    LAUNCH_FAILED,
     RegistrationOutcome,
     add_registrations,
     judge_registrations,
@@ -72,6 +73,8 @@ def test_the_message_of_an_unhealthy_pool_gives_the_failures_and_the_place_of_th
         ((GOOD,), "the last launched node registered"),
         ((GOOD, GOOD), "the last 2 launched nodes registered"),
         ((BAD,), "the last launched node did not register: RegistrationTimeout"),
+        ((LAUNCH_FAILED,), "the last launch gave no registered node: LaunchFailed"),
+        ((GOOD, GOOD, LAUNCH_FAILED), "1 of the last 3 launches gave no registered node: LaunchFailed"),
     ],
 )
 def test_one_node_is_not_several(outcomes: tuple[str, ...], message: str) -> None:

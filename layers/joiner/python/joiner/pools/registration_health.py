@@ -64,7 +64,9 @@ def judge_registrations(outcomes: Sequence[str]) -> tuple[Status, str, str]:
     if not failures:
         return "True", REGISTERED, f"{_nodes(outcomes)} registered"
     some = f"{len(failures)} of " if len(outcomes) > 1 else ""
-    message = f"{some}{_nodes(outcomes)} did not register: {', '.join(failures)}"
+    what = _launches(outcomes) if LAUNCH_FAILED in failures else _nodes(outcomes)
+    verb = "gave no registered node" if LAUNCH_FAILED in failures else "did not register"
+    message = f"{some}{what} {verb}: {', '.join(failures)}"
     if len(failures) >= FAILURES_OF_UNHEALTHY:
         remedy = "the events of their NodeClaims give the causes and the remedies"
         return "False", failures[-1], f"{message}; {remedy}"
@@ -73,6 +75,11 @@ def judge_registrations(outcomes: Sequence[str]) -> tuple[Status, str, str]:
 
 def _nodes(outcomes: Sequence[str]) -> str:
     return "the last launched node" if len(outcomes) == 1 else f"the last {len(outcomes)} launched nodes"
+
+
+def _launches(outcomes: Sequence[str]) -> str:
+    """Return the same for outcomes of which one has no node: EC2 refused the launch."""
+    return "the last launch" if len(outcomes) == 1 else f"the last {len(outcomes)} launches"
 
 
 def reset_registrations(status: Manifest, *, generation: int, class_generation: int | None) -> tuple[str, ...]:
