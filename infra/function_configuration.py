@@ -244,8 +244,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         timeout_seconds=60,
         memory_mb=512,
         gets_items=("LEASE",),
-        queries_items=("ASSIGNMENT", "LAUNCH", "RETIREMENT"),
-        updates_items=("LEASE", "RETIREMENT"),
+        queries_items=("ASSIGNMENT", "HELD", "LAUNCH", "RETIREMENT"),
+        updates_items=("HELD", "LEASE", "RETIREMENT"),
         groups=(VIEWERS, RECORDERS, TAINTERS),
     ),
     "evict_pods": FunctionConfiguration(

@@ -7,7 +7,7 @@ claim. A voluntary retirement deletes the claim last, when nothing can be undone
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,18 +16,20 @@ from aws_lambda_powertools import Logger
 from functions.begin_retirement.cluster_reading import read_cluster
 from joiner.adapters import environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import get_claim, kind_of, write_status
 from joiner.adapters.kube_errors import Forbidden, KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import get_same_node, list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.registration_records import record_registrations
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
-from joiner.lifecycle.boot_failures import BootFailure, find_boot_failure
+from joiner.lifecycle.boot_failures import BootFailure, counts_for_pool, find_boot_failure
 from joiner.lifecycle.interrupted_claims import take_noted_claims
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.registration import is_registered
@@ -48,6 +50,7 @@ from joiner.names import TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
 from joiner.reporting import retirement_events
 from joiner.reporting.events import Event
+from joiner.reporting.registration_events import describe_hold
 from joiner.reporting.shortened_reasons import REASON_AT_MOST
 
 logger = Logger()
@@ -121,9 +124,10 @@ class RetirementStart:
     def _begin_each(
         self, task: Task, requests: Sequence[RetirementRequest], now: datetime
     ) -> tuple[list[BegunRetirement], list[SkippedClaim]]:
+        records = JoiningRecords(self._kube, self._ledger, int(now.timestamp()))
         candidates, rules = read_cluster(self._kube, self._ledger, requests, now, leased=bool(task.lease_number))
         outcomes, without_time = call_each_in_time(
-            candidates, lambda candidate: self._begin(task, candidate, rules, now), KubeError, self._time_left
+            candidates, lambda candidate: self._begin(task, candidate, rules, records, now), KubeError, self._time_left
         )
         begun: list[BegunRetirement] = []
         skipped = [SkippedClaim(candidate.request.claim, NO_TIME) for candidate in without_time]
@@ -138,19 +142,29 @@ class RetirementStart:
         return begun, skipped
 
     def _begin(
-        self, task: Task, candidate: RetirementCandidate, rules: RetirementRules, now: datetime
+        self,
+        task: Task,
+        candidate: RetirementCandidate,
+        rules: RetirementRules,
+        records: JoiningRecords,
+        now: datetime,
     ) -> BegunRetirement | SkippedClaim:
         """Begin one retirement; a claim whose retirement could not begin loses its owner, so that another execution can
         take it.
         """
         try:
-            return self._begin_one(task, candidate, rules, now)
+            return self._begin_one(task, candidate, rules, records, now)
         except KubeError:
             self._retirements.disown(candidate.request.claim, task.execution.arn)
             raise
 
     def _begin_one(
-        self, task: Task, candidate: RetirementCandidate, rules: RetirementRules, now: datetime
+        self,
+        task: Task,
+        candidate: RetirementCandidate,
+        rules: RetirementRules,
+        records: JoiningRecords,
+        now: datetime,
     ) -> BegunRetirement | SkippedClaim:
         request, owner = candidate.request, task.execution.arn
         if why := rules.objection(candidate):
@@ -161,6 +175,7 @@ class RetirementStart:
         )
         if noted is None:
             return SkippedClaim(request.claim, "another execution retires it")
+        hold = _count_failure(records, candidate, noted)
         if candidate.voluntary:
             node = self._taint(candidate.node)
             if why := self._objection_after_taint(candidate, rules):
@@ -170,11 +185,7 @@ class RetirementStart:
         else:
             claim = self._delete(candidate.claim, request.reason)
             node, refusals = self._taint_if_allowed(candidate)
-        failure = (
-            find_boot_failure(claim, request.reason, noted.launch_failure, noted.console) if claim is not None else None
-        )
-        if claim is not None and failure is not None:
-            claim = self._write_boot_failure(claim, failure, now)
+        claim, failure = self._write_failure(claim, request.reason, noted, hold, now)
         retiring = candidate.begin(claim, node, noted.since)
         gone = retiring.stage is RetirementStage.TERMINATED
         moving = 0 if gone else rules.count_moving_pods(candidate, claim, noted.deadline, now)
@@ -186,9 +197,7 @@ class RetirementStart:
             reason=str(request.reason),
         )
         reported = retirement_events.report_beginning(claim, node, request.reason, noted.launch_failure, failure)
-        counts = claim is not None and failure is not None and not failure.repeated
-        boot_failure = (claim, failure.reason) if counts and claim is not None and failure is not None else None
-        return BegunRetirement(retiring, moving, (*reported, *refusals), boot_failure)
+        return BegunRetirement(retiring, moving, (*reported, *refusals), _of_pool(claim, failure))
 
     def _objection_after_taint(self, candidate: RetirementCandidate, rules: RetirementRules) -> str:
         if candidate.node is None:
@@ -196,14 +205,20 @@ class RetirementStart:
         name = candidate.node.name
         return rules.objection_after_taint(candidate, list_pods_on(self._kube, [name])[name])
 
-    def _write_boot_failure(self, claim: NodeClaim, failure: BootFailure, now: datetime) -> NodeClaim:
-        """Return the claim with a condition that gives the reason why its node never registered."""
-        after = claim.with_condition("Registered", "False", failure.reason, failure.message, at=now)
+    def _write_failure(
+        self, claim: NodeClaim | None, reason: RetirementReason, noted: Retirement, hold: str, now: datetime
+    ) -> tuple[NodeClaim | None, BootFailure | None]:
+        """Return the claim with a condition that gives the reason why its node never became ready, and that reason."""
+        failure = _find_failure(claim, reason, noted)
+        if claim is None or failure is None:
+            return claim, None
+        failure = replace(failure, message=failure.message + hold)
+        after = claim.with_condition(failure.condition, "False", failure.reason, failure.message, at=now)
         try:
             write_status(self._kube, after)
         except NotFound:
-            return claim
-        return after
+            return claim, failure
+        return after, failure
 
     def _delete(self, claim: NodeClaim | None, reason: RetirementReason) -> NodeClaim | None:
         """Delete the claim and return it; its finalizer keeps it until its instance is gone.
@@ -257,6 +272,35 @@ class RetirementStart:
             if node is not None and not node.deletion:
                 patch_node(self._kube, node, untaint_patch)
         self._retirements.give_up(candidate.request.claim, owner, str(candidate.request.reason))
+
+
+def _find_failure(claim: NodeClaim | None, reason: RetirementReason, noted: Retirement) -> BootFailure | None:
+    if claim is None:
+        return None
+    return find_boot_failure(claim, reason, noted.launch_failure, noted.console, noted.state_reason)
+
+
+def _of_pool(claim: NodeClaim | None, failure: BootFailure | None) -> tuple[NodeClaim, str] | None:
+    """Return the failure that the claim's pool counts as a node that did not register."""
+    if claim is None or failure is None or failure.repeated or failure.condition != "Registered":
+        return None
+    return claim, failure.reason
+
+
+def _count_failure(records: JoiningRecords, candidate: RetirementCandidate, noted: Retirement) -> str:
+    """Count a node that never became ready, by which its pool may be held; return the sentence about the hold.
+
+    The claim is deleted after it: from then on its pods are planned again. The nodes of claims that were deleted before
+    ended with them.
+    """
+    claim, reason = candidate.claim, candidate.request.reason
+    failure = _find_failure(claim, reason, noted)
+    if claim is None or claim.deleting or failure is None:
+        return ""
+    if not counts_for_pool(failure, noted.reasons, noted.state_reason):
+        return ""
+    hold = records.note_failed(claim, "", failure.message)
+    return describe_hold(hold) if hold is not None else ""
 
 
 def _answer(

@@ -19,10 +19,10 @@ from aws_lambda_powertools import Logger
 from botocore.exceptions import ClientError
 
 from functions.check_registration.assigned_pods import NodeReading
-from functions.check_registration.joining_records import JoiningRecords
 from functions.check_registration.node_joining_steps import ClaimProgress, NodeRegistration
 from functions.check_registration.node_opening import BindingTimes, NodeOpening
 from joiner.adapters import documents, environment, metrics
+from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import list_claims_of
 from joiner.adapters.kube_errors import KubeError

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from functions.check_registration.joining_records import JoiningRecords
+from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import write_status
 from joiner.adapters.kube_errors import KubeError, NotFound
@@ -12,7 +12,7 @@ from joiner.cluster import Node
 from joiner.lifecycle import node_deadlines
 from joiner.lifecycle.failed_claims import (
     CONDITION_OF_REASON,
-    INITIALIZATION_TIMEOUT,
+    NODE_GONE,
     REGISTRATION_TIMEOUT,
     failure_reason,
 )
@@ -27,6 +27,7 @@ from joiner.lifecycle.registration_progress import (
     assess_match,
     assess_registered,
 )
+from joiner.names import SPOT
 from joiner.pools import NodeClaim
 from joiner.pools.registration_health import REGISTERED
 from joiner.reporting import registration_events as reporting
@@ -126,11 +127,12 @@ class NodeRegistration:
 
     def _note_failed(self, progress: ClaimProgress, reason: str, event: Event) -> Event:
         """Count the failure of a node that never became ready, by which its pool may be held; return the claim's event
-        with the end of the hold. The node of a claim without one may be gone by an interruption, which does not count.
+        with the end of the hold. A node that is gone counts unless its spot instance may have been interrupted, or it
+        was ready before.
         """
-        if reason not in (INITIALIZATION_TIMEOUT, REGISTRATION_TIMEOUT):
-            return event
         claim, node = progress.claim, progress.node
+        if reason == NODE_GONE and (claim.capacity_type == SPOT or claim.initialized):
+            return event
         device = missing_device(claim, node) if node and progress.trouble == RESOURCE_NOT_REGISTERED else ""
         hold = self._records.note_failed(claim, device, event.note)
         return replace(event, note=f"{event.note}{reporting.describe_hold(hold)}") if hold else event

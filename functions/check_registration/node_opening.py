@@ -27,8 +27,8 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from functions.check_registration.assigned_pods import NodeFilling, NodeReading
-from functions.check_registration.joining_records import JoiningRecords
 from functions.check_registration.node_joining_steps import ClaimProgress
+from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import write_status
 from joiner.adapters.kube_errors import KubeError, NotFound

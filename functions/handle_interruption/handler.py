@@ -196,7 +196,15 @@ class InterruptionQueue:
         if standing is None and not losses.is_ours(news.instance):
             logger.info("it was retired to its end meanwhile", nodeclaim=claim, instance=news.instance)
             return False
-        self._retirements.hurry(claim, RetirementReason.LOST, 0, moment, instance=news.instance)
+        ended = losses.instance(news.instance)
+        self._retirements.hurry(
+            claim,
+            RetirementReason.LOST,
+            0,
+            moment,
+            instance=news.instance,
+            state_reason=ended.state_reason if ended is not None else "",
+        )
         return True
 
     def _retire(self, messages: list[str], now: datetime) -> bool:

@@ -234,14 +234,16 @@ class InstanceSurveying:
         return lambda: self._clock() < until and not self._optional.time_left.over
 
     def _note_deaths(self, found: Mapping[str, Instance], seen: KeptSurvey) -> None:
-        """Record instances that ended at their launch and whose claims exist: once for each claim, because its
-        retirement follows.
-        """
-        there = ((found[claim.instance], claim.name) for claim in seen.claims if claim.instance in found)
-        ended = [(instance, claim) for instance, claim in there if not instance.alive]
+        """Record why instances ended whose claims exist: once for each claim, because its retirement follows."""
+        there = ((found[claim.instance], claim) for claim in seen.claims if claim.instance in found)
+        ended = [(instance, claim) for instance, claim in there if not instance.works]
         known = self._retirements.all() if ended else {}
-        for instance, claim in ended:
-            if claim in known and known[claim].launch_failure:
+        for instance, seen_claim in ended:
+            claim = seen_claim.name
+            retirement = known.get(claim, Retirement(claim))
+            if not (seen_claim.deleting or retirement.owner or retirement.state_reason) and instance.state_reason:
+                self._retirements.note_state_reason(claim, instance.state_reason, int(self._clock().timestamp()))
+            if instance.alive or retirement.launch_failure:
                 continue
             if death := record_launch_failure(self._ledger, self._retirements, instance, claim, self._clock()):
                 logger.error(

@@ -46,6 +46,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "retirements.explain": {"updates_items": "RETIREMENT"},
     "retirements.note_console": {"updates_items": "RETIREMENT"},
     "retirements.note_console_read": {"updates_items": "RETIREMENT"},
+    "retirements.note_state_reason": {"updates_items": "RETIREMENT"},
     "retirements.forget": {"deletes_items": "RETIREMENT"},
     "retirements.give_up": {"updates_items": "RETIREMENT"},
     "retirements.hurry": {"updates_items": "RETIREMENT"},
@@ -111,7 +112,14 @@ CLASSES: Mapping[str, str] = {
 """Each part of the ledger and its class; entries without a part belong to the ledger itself."""
 
 
-NOTING = {"record_launch_failure": ("back_off", "mark_unavailable", "retirements.explain")}
+NOTING = {
+    "record_launch_failure": ("back_off", "mark_unavailable", "retirements.explain"),
+    "records.assigned": ("assignments",),
+    "records.unassign": ("unassign",),
+    "records.note_failed": ("assignments", "pool_holds", "put_pool_hold"),
+    "records.note_ready": ("assignments", "pool_holds", "forget_pool_hold"),
+}
+"""What modules of `joiner.adapters` call for a function, by their own functions and methods."""
 
 
 PARTS = (*CLASSES, "ledger")

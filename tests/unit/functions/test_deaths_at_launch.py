@@ -37,28 +37,59 @@ def at(cluster: SimulatedCluster) -> int:
 
 
 def test_the_class_of_instances_that_died_of_its_settings_waits(launched: SimulatedCluster) -> None:
-    first, _ = die(launched, *KMS)
+    die(launched, *KMS)
 
     launched.survey("s1")
 
+    assert launched.ledger.back_offs(at(launched)) == {}  # the first failure is retried at once
+    launched.now += timedelta(seconds=20)
+    launched.survey("s2")
+    assert launched.ledger.back_offs(at(launched)) == {}  # two instances that end together are one failure
+
+    launch_again(launched)
+    first, _ = die(launched, *KMS)
+    launched.survey("s3")
+
     wait = launched.ledger.back_offs(at(launched))[DEFAULT]
-    assert (wait.tries, wait.until) == (1, at(launched) + 60)  # two instances that end together are one failure
+    assert (wait.tries, wait.until) == (2, at(launched) + 60)
     assert wait.reason.startswith(
         f"instance {first} ended at its launch: Client.InternalError: Client error on launch. "
     )
     assert "kms:CreateGrant" in wait.reason
 
 
-def test_another_failure_after_the_wait_waits_for_longer(launched: SimulatedCluster) -> None:
-    waits = []
-    for _ in range(7):
-        wait = launched.ledger.back_off(DEFAULT, "of something", at(launched))
-        waits.append(wait.until - at(launched))
-        launched.now += timedelta(seconds=waits[-1] + 1)
+def launch_again(cluster: SimulatedCluster) -> None:
+    """Let all claims have other instances, and their retirements be forgotten."""
+    cluster.now += timedelta(seconds=20)
+    retirements = Retirements(cluster.ledger._client, cluster.ledger._table)
+    for name in retirements.all():
+        retirements._delete("RETIREMENT", name)
 
-    assert waits == [60, 120, 240, 480, 900, 1800, 1800]
+
+@pytest.mark.parametrize(
+    ("what", "of_class", "expected"),
+    [
+        (DEFAULT, True, [0, 60, 120, 240, 480, 900, 1800, 1800]),
+        ("on-demand#m5.large#us-east-1a", False, [60, 120, 240, 480, 900, 1800, 1800, 1800]),
+    ],
+    ids=["of a class", "of an offering"],
+)
+def test_another_failure_after_the_wait_waits_for_longer(
+    launched: SimulatedCluster, what: str, of_class: bool, expected: list[int]
+) -> None:
+    def fail() -> Any:
+        return launched.ledger.back_off(
+            what, "of something", at(launched), launched=at(launched) - 1 if of_class else None
+        )
+
+    waits = []
+    for _ in range(8):
+        waits.append(fail().until - at(launched))
+        launched.now += timedelta(seconds=waits[-1] + 2)
+
+    assert waits == expected
     launched.now += timedelta(hours=2)
-    assert launched.ledger.back_off(DEFAULT, "of something", at(launched)).tries == 1
+    assert fail().tries == 1
 
 
 def test_an_offering_whose_host_failed_is_not_asked_for_and_its_class_goes_on(launched: SimulatedCluster) -> None:
@@ -120,6 +151,8 @@ def test_an_event_of_eventbridge_is_recorded_before_anything_is_started(cluster:
         known.append((noted.launch_failure if noted else "", set(cluster.ledger.back_offs(int(NOW.timestamp())))))
         return start(**asked)
 
+    before = int(NOW.timestamp()) - 10
+    assert cluster.ledger.back_off(DEFAULT, "of another instance", before, launched=before - 5).until == before
     queue.states.start_execution = noting  # type: ignore[method-assign] # the fake is the test's own
     assert queue.deliver(state_change("shutting-down")) == []
 
@@ -183,7 +216,7 @@ def test_the_remedy_names_what_a_person_can_do() -> None:
         "Client.InvalidSnapshot.NotFound": "snapshot",
         "Client.InvalidKMSKey.InvalidState": "kmsKeyID",
         "Client.InstanceInitiatedShutdown": "userData",
-        "Client.Unheard": "check the message",
+        "Client.Unheard": ". Check the message",
     }
     for code, remedy in codes.items():
         found = find_launch_failure("i-1", code=code, message="", **facts)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from functions.check_registration.joining_records import JoiningRecords
 from functions.check_registration.node_joining_steps import ClaimProgress
 from functions.check_registration.node_opening import BindingTimes, NodeOpening
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.kube_nodes import read_node
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest

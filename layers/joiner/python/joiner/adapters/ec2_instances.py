@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from joiner.catalogue.unavailable_offerings import zone_of_shortage
+from joiner.lifecycle.immediate_terminations import describe_state_reason
 from joiner.names import CLUSTER_NAME_TAG, DEFAULT_TENANCY, LAUNCH
 
 Answer = Mapping[str, Any]
@@ -44,6 +45,11 @@ class Instance:
         """Return the zone that a shortage of its offering has: only its capacity reservation, if it runs in one, or its
         tenancy."""
         return zone_of_shortage(self.zone, "", self.tenancy, reservation=self.reservation)
+
+    @property
+    def state_reason(self) -> str:
+        """Return why it is in its state, as one text that begins with the code; empty if EC2 gives no reason."""
+        return describe_state_reason(self.state_code, self.state_message)
 
     @property
     def alive(self) -> bool:

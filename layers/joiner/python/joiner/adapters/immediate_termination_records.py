@@ -29,7 +29,7 @@ def read_launch_failure(instance: Instance, now: datetime) -> FailureAtLaunch | 
 def record_launch_failure(
     ledger: Ledger, retirements: Retirements, instance: Instance, claim: str, now: datetime
 ) -> FailureAtLaunch | None:
-    """Start the back-off of the instance's node class or offering, and add the reason to its claim's retirement; None
+    """Count the failure for the instance's node class or offering, and add the reason to its claim's retirement; None
     if it did not end at its launch.
     """
     found = read_launch_failure(instance, now)
@@ -37,8 +37,11 @@ def record_launch_failure(
         return None
     at = int(now.timestamp())
     offering = OfferingKey(instance.capacity_type, instance.instance_type, instance.zone_of_offering)
-    standing = ledger.back_off(found.scope or offering.id, found.explanation, at)
-    if not found.scope:
+    if found.scope:
+        launched = int(datetime.fromisoformat(instance.launched_at).timestamp())
+        ledger.back_off(found.scope, found.explanation, at, launched=launched)
+    else:
+        standing = ledger.back_off(offering.id, found.explanation, at)
         ledger.mark_unavailable(offering, standing.until, found.code)
     retirements.explain(claim, found.explanation, at)
     return found

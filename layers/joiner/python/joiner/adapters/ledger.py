@@ -34,7 +34,7 @@ from joiner.adapters.ledger_items import (
 from joiner.adapters.pool_hold_records import PoolHoldRecords
 from joiner.adapters.wave_records import WaveRecords
 from joiner.lifecycle.class_verdicts import ClassVerdict, refusals_to_json
-from joiner.lifecycle.launch_back_off import BACK_OFF_RESET_AFTER, extend_back_off
+from joiner.lifecycle.launch_back_off import BACK_OFF_RESET_AFTER, extend_back_off, extend_class_back_off
 
 RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
 SET_CLAIM: Final = "SET claim = :claim, launch = :launch"
@@ -285,12 +285,17 @@ class Ledger(PoolHoldRecords, WaveRecords):
 
     # Back-off after failed launches
 
-    def back_off(self, what: str, reason: str, now: int) -> BackOff:
+    def back_off(self, what: str, reason: str, now: int, *, launched: int | None = None) -> BackOff:
         """Count one instance that ended at its launch, and make the back-off longer than the last one. Several failures
-        within one back-off count once.
+        within one back-off count once. With `launched`, the launch of the instance, `what` is a node class, which waits
+        from the second failure in a row on.
         """
         before = self._get_or_default(item_keys.BACKOFF, what, BackOff.of, BackOff(what, 0, 0, ""))
-        tries, until = extend_back_off(before.tries, before.until, now)
+        tries, until = (
+            extend_back_off(before.tries, before.until, now)
+            if launched is None
+            else extend_class_back_off(before.tries, before.until, now, launched=launched)
+        )
         if until == before.until:
             return before
         values = {

@@ -197,7 +197,8 @@ class Retirement:
     is 0 without a deadline and only becomes earlier. `back_off_until` is the time until which the claim may stay
     without an owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is the time by which the owner has ended in any
     case, 0 for an owner whose state can be queried. `launch_failure` is EC2's reason for an instance that ended at its
-    launch, written by handle_interruption and survey_instances. `noted_at` is the time of the last noted interruption,
+    launch, and `state_reason` its StateReason if it ended otherwise, both written by handle_interruption and
+    survey_instances. `noted_at` is the time of the last noted interruption,
     0 if none, and `instance` is the instance of that interruption. `console` is where survey_instances stored the
     console output of an instance whose node never registered, and the cause that it gives; `console_reads` counts the
     reads of that output.
@@ -214,6 +215,7 @@ class Retirement:
     back_off_until: int = 0
     ends_by: int = 0
     launch_failure: str = ""
+    state_reason: str = ""
     noted_at: int = 0
     instance: str = ""
     console: str = ""
@@ -245,6 +247,7 @@ class Retirement:
             back_off_until=number(item, "backOffUntil"),
             ends_by=number(item, "endsBy"),
             launch_failure=text(item, "launchFailure"),
+            state_reason=text(item, "stateReason"),
             noted_at=number(item, "notedAt"),
             instance=text(item, "instance"),
             console=text(item, "console"),

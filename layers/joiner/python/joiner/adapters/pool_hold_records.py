@@ -1,9 +1,9 @@
 """The items of pools that launch no node for pods of a class, kind `HELD`.
 
-Written and deleted by check_registration only; read by the functions that plan, or decide whether a plan is due. The id
-is ``POOL CLASS DEVICE``: the pool's key, the key of the pod class (empty for the replicas of a static pool), and the
-extended resource that the nodes do not register (empty if none is missing). An item without a hold only counts. A plan
-ignores an item of another edition.
+Written by check_registration and, for nodes whose instances ended, by begin_retirement; deleted by check_registration;
+read by the functions that plan, or decide whether a plan is due. The id is ``POOL CLASS DEVICE``: the pool's key, the
+key of the pod class (empty for the replicas of a static pool), and the extended resource that the nodes do not register
+(empty if none is missing). An item without a hold only counts. A plan ignores an item of another edition.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -64,13 +64,16 @@ class Retirements(DynamoTable):
             log.error("%s; it goes on without what was noted there", unreadable)
             return Retirement(claim, owner=owner, attempt=1, since=now, seen_at=now, ends_by=ends_by)
 
-    def hurry(self, claim: str, reason: str, deadline: int, now: int, *, instance: str = "") -> None:
+    def hurry(
+        self, claim: str, reason: str, deadline: int, now: int, *, instance: str = "", state_reason: str = ""
+    ) -> None:
         """Add a reason, and a deadline (epoch seconds, 0 for none) unless an earlier one exists. The owner reads it at
         its next check; without an owner, the claim can be taken at once. `instance` is the instance of the reason, if
-        known.
+        known, and `state_reason` its StateReason if it ended.
         """
         values: dict[str, Any] = {":now": now, ":expires": now + KEPT, ":reason": frozenset({reason})}
         known = ", #instance = :instance" if instance else ""
+        known += ", stateReason = :state" if state_reason else ""
         self._update(
             RETIREMENT,
             claim,
@@ -78,7 +81,7 @@ class Retirements(DynamoTable):
                 f"SET since = if_not_exists(since, :now), expires = :expires, notedAt = :now{known} "
                 f"REMOVE backOffUntil ADD reasons :reason"
             ),
-            values | ({":instance": instance} if instance else {}),
+            values | ({":instance": instance} if instance else {}) | ({":state": state_reason} if state_reason else {}),
             names={"#instance": "instance"} if instance else None,
         )
         if deadline:
@@ -96,6 +99,15 @@ class Retirements(DynamoTable):
             RETIREMENT,
             claim,
             "SET launchFailure = :reason, expires = :expires",
+            {":reason": reason, ":expires": now + KEPT},
+        )
+
+    def note_state_reason(self, claim: str, reason: str, now: int) -> None:
+        """Record the StateReason of an instance that ended, for the owner of its claim."""
+        self._update(
+            RETIREMENT,
+            claim,
+            "SET stateReason = :reason, expires = :expires",
             {":reason": reason, ":expires": now + KEPT},
         )
 

@@ -80,8 +80,17 @@ class FailureAtLaunch:
         >>> FailureAtLaunch("i-1", "Server.InternalError", "Server.InternalError: Internal error", "").explanation
         'instance i-1 ended at its launch: Server.InternalError: Internal error. EC2 failed: other offerings are tried'
         """
-        message = self.message if self.message.startswith(self.code) else f"{self.code}: {self.message}".rstrip(": ")
-        return f"instance {self.instance} ended at its launch: {message.rstrip('.')}. {find_remedy(self.code)}"
+        why, remedy = describe_state_reason(self.code, self.message).rstrip("."), find_remedy(self.code)
+        return f"instance {self.instance} ended at its launch: {why}. {remedy[:1].upper()}{remedy[1:]}"
+
+
+def describe_state_reason(code: str, message: str) -> str:
+    """Return EC2's ``StateReason`` as one text, which begins with the code; empty without one.
+
+    >>> describe_state_reason("Client.X", "Client.X: failed"), describe_state_reason("Client.X", "")
+    ('Client.X: failed', 'Client.X')
+    """
+    return message if message.startswith(code) else f"{code}: {message}".rstrip(": ")
 
 
 def find_remedy(code: str) -> str:

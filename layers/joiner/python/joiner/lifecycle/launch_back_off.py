@@ -1,4 +1,7 @@
-"""How long a node class launches nothing after instances that ended right after their launch.
+"""How long a node class, or an offering, launches nothing after instances that ended right after their launch.
+
+An offering waits from the first failure on: others are launched instead. A class waits from the second one in a row on:
+a single failure may be a chance, and every pool of the class would wait.
 
 The ledger records it, which every function imports: this module imports no pools.
 """
@@ -27,3 +30,22 @@ def extend_back_off(tries: int, until: int, now: int) -> tuple[int, int]:
         return tries, until
     after = 1 if now - until > BACK_OFF_RESET_AFTER else tries + 1
     return after, now + BACK_OFF_STEPS[min(after, len(BACK_OFF_STEPS)) - 1]
+
+
+def extend_class_back_off(tries: int, until: int, now: int, *, launched: int) -> tuple[int, int]:
+    """Return the same for a node class, which launches again at once after the first failure.
+
+    ``until`` is then ``now``. ``launched`` is the launch of the instance that ended at ``now``. Instances that were
+    launched before the last failure, or in its wait, failed for the same cause and do not count.
+
+    >>> extend_class_back_off(0, 0, now=1000, launched=990), extend_class_back_off(1, 1000, now=1002, launched=990)
+    ((1, 1000), (1, 1000))
+    >>> extend_class_back_off(1, 1000, now=1020, launched=1003)
+    (2, 1080)
+    >>> extend_class_back_off(2, 1080, now=1100, launched=1090)
+    (3, 1220)
+    """
+    if now < until or launched < until:
+        return tries, until
+    after = 1 if now - until > BACK_OFF_RESET_AFTER else tries + 1
+    return after, now + (BACK_OFF_STEPS[min(after - 1, len(BACK_OFF_STEPS)) - 1] if after > 1 else 0)

@@ -1,5 +1,5 @@
-"""What one pass reads and writes in the table about the claims that it checks: their assignments, and the holds of
-their pools.
+"""What one pass of a function reads and writes in the table about claims whose nodes join, or fail: their assignments,
+and the holds of their pools.
 
 Each kind is read once, when the first claim needs it: a pass may give up a thousand nodes, or open them.
 """
