@@ -80,9 +80,9 @@ class NodeRegistration:
         event is then the report.
         """
         claim, trouble = progress.claim, progress.trouble
-        if trouble == RESOURCE_NOT_REGISTERED and not node_deadlines.devices_overdue(claim, self._now):
-            return progress
         name = CONDITION_OF_TROUBLE[trouble]
+        if name == "Initialized" and not node_deadlines.initialization_overdue(claim, self._now):
+            return progress
         known, event = claim.conditions[name], reporting.report_trouble(claim, trouble, progress.message)
         if known.true:
             return replace(progress, events=(*progress.events, event))

@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import Conditions
 from tests.unit.functions.launched_nodes import launched, the_claim, the_node
@@ -113,6 +115,54 @@ def test_a_ready_node_without_the_requested_device_is_the_cause_on_the_claim_aft
     assert cause in found.message
     held = cluster.ledger.pool_holds()
     assert [(hold.device, hold.failures, cause in hold.cause) for hold in held] == [("nvidia.com/gpu", 1, True)]
+
+
+@pytest.mark.parametrize(
+    ("startup", "taint", "reason", "said"),
+    [
+        (
+            [{"key": "boot", "effect": "NoSchedule"}],
+            {"key": "boot", "effect": "NoSchedule"},
+            "StartupTaintsExist",
+            "has the startup taint boot:NoSchedule: what removes this taint must run and tolerate it",
+        ),
+        (
+            [],
+            {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"},
+            "KnownEphemeralTaintsExist",
+            "has the taint node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule: what removes this taint "
+            "must run",
+        ),
+    ],
+)
+def test_a_taint_that_nobody_removes_from_a_ready_node_is_the_cause_on_the_claim_after_two_minutes(
+    startup: list[dict[str, str]], taint: dict[str, str], reason: str, said: str, cluster: SimulatedCluster
+) -> None:
+    launched(cluster).boot()
+    manifest = cluster.kube.get(kinds.NODECLAIMS, the_claim(cluster).name)
+    manifest["spec"]["startupTaints"] = startup
+    cluster.kube.put(manifest)
+    node = the_node(cluster)
+    node["spec"].setdefault("taints", []).append(taint)
+    cluster.kube.put(node)
+
+    cluster.check("up-1")
+    cluster.now += timedelta(minutes=1)
+    cluster.check("up-1")
+    assert the_claim(cluster).conditions["Initialized"].reason == "NodeNotReady"
+
+    cluster.now += timedelta(minutes=2)
+    cluster.check("up-1")
+    cluster.check("up-1")
+    found = the_claim(cluster).conditions["Initialized"]
+    cause = f"node {node['metadata']['name']} is Ready and {said}"
+    assert (found.status, found.reason, found.message) == ("Unknown", reason, cause)
+    assert [each["note"] for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == reason] == [cause]
+
+    node = the_node(cluster)
+    node["spec"]["taints"] = [each for each in node["spec"]["taints"] if each["key"] != taint["key"]]
+    cluster.kube.put(node)
+    assert cluster.check("up-1")["done"]
 
 
 def opened_in_a_wave_that_goes_on(cluster: SimulatedCluster) -> None:

@@ -60,7 +60,7 @@ def test_a_node_that_still_starts_is_not_filled(other: dict[str, str]) -> None:
 def test_the_pools_startup_taints_are_waited_for_and_its_other_taints_are_not() -> None:
     on = [{"key": STARTUP.key, "effect": STARTUP.effect}]
 
-    assert "start-up taint" in missing_for_initialization(claim(startup_taints=(STARTUP,)), node(taints=on))
+    assert "startup taint" in missing_for_initialization(claim(startup_taints=(STARTUP,)), node(taints=on))
     assert missing_for_initialization(claim(taints=(STARTUP,)), node(taints=on)) == ""
 
 

@@ -59,14 +59,18 @@ def missing_for_initialization(claim: NodeClaim, node: Node) -> str:
     """Return what the node still waits for; empty if it may take pods."""
     if not node.ready:
         return "the node is not Ready"
-    for taint in node.taints:
-        if any(taint.matches(startup) for startup in claim.startup_taints):
-            return f"the start-up taint {taint} is still on"
-        if is_ephemeral(taint):
-            return f"the taint {taint} is still on"
+    if taint := remaining_startup_taint(claim, node):
+        return f"the startup taint {taint} is still on"
+    if taint := next(filter(is_ephemeral, node.taints), None):
+        return f"the taint {taint} is still on"
     if device := missing_device(claim, node):
         return f"{device} is not allocatable yet"
     return ""
+
+
+def remaining_startup_taint(claim: NodeClaim, node: Node) -> Taint | None:
+    """Return the first startup taint of the claim that its node still has."""
+    return next((each for each in node.taints if any(map(each.matches, claim.startup_taints))), None)
 
 
 def missing_device(claim: NodeClaim, node: Node) -> str:

@@ -19,8 +19,9 @@ INITIALIZATION: Final = timedelta(minutes=15)
 
 INITIALIZATION_MINUTES: Final = int(INITIALIZATION.total_seconds() // 60)
 
-DEVICES: Final = timedelta(minutes=2)
-"""From registered to the registration of its devices; a device plug-in that takes longer is reported."""
+DEVICES_AND_TAINTS: Final = timedelta(minutes=2)
+"""From registered to the registration of its devices and the removal of its startup taints; what takes longer is
+reported."""
 
 CLOSED_FOR_BINDING: Final = timedelta(seconds=10)
 """Maximum time for which a node that may take pods stays closed for Joiner's own bindings."""
@@ -79,10 +80,11 @@ def initialization_timed_out(claim: NodeClaim, now: datetime) -> bool:
     )
 
 
-def devices_overdue(claim: NodeClaim, now: datetime) -> bool:
-    """Return whether a registered node has had the time in which device plug-ins register their devices."""
+def initialization_overdue(claim: NodeClaim, now: datetime) -> bool:
+    """Return whether a registered node has had the time in which device plug-ins register their devices and startup
+    taints are removed."""
     registered = claim.conditions["Registered"]
-    return registered.true and registered.since is not None and now - registered.since > DEVICES
+    return registered.true and registered.since is not None and now - registered.since > DEVICES_AND_TAINTS
 
 
 def closed_too_long(node_created: str, now: datetime) -> bool:

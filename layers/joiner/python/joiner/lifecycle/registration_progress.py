@@ -13,9 +13,11 @@ from joiner.lifecycle import node_deadlines
 from joiner.lifecycle.failed_claims import INITIALIZATION_TIMEOUT, NODE_GONE, REGISTRATION_TIMEOUT, failure_reason
 from joiner.lifecycle.initialization import (
     find_device_remedy,
+    is_ephemeral,
     is_initialized,
     missing_device,
     missing_for_initialization,
+    remaining_startup_taint,
 )
 from joiner.lifecycle.registration import ClaimAndNode
 from joiner.pools import NodeClaim
@@ -23,7 +25,14 @@ from joiner.pools.timestamps import format_timestamp
 
 MULTIPLE_NODES: Final = "MultipleNodesFound"
 RESOURCE_NOT_REGISTERED: Final = "ResourceNotRegistered"
-CONDITION_OF_TROUBLE: Final = {MULTIPLE_NODES: "Registered", RESOURCE_NOT_REGISTERED: "Initialized"}
+STARTUP_TAINTS_EXIST: Final = "StartupTaintsExist"
+KNOWN_EPHEMERAL_TAINTS_EXIST: Final = "KnownEphemeralTaintsExist"
+CONDITION_OF_TROUBLE: Final = {
+    MULTIPLE_NODES: "Registered",
+    RESOURCE_NOT_REGISTERED: "Initialized",
+    STARTUP_TAINTS_EXIST: "Initialized",
+    KNOWN_EPHEMERAL_TAINTS_EXIST: "Initialized",
+}
 """Trouble -> the condition that is Unknown with this reason, unless it is True. The reasons are those of Karpenter."""
 
 Stage = Literal["waiting", "registered", "ready", "initialized", "failed"]
@@ -73,12 +82,22 @@ def assess_registered(claim: NodeClaim, node: Node) -> RegistrationProgress:
     if is_initialized(node) and claim.initialized:
         return RegistrationProgress("initialized", "was initialized before")
     if not is_initialized(node) and (missing := missing_for_initialization(claim, node)):
-        device = missing_device(claim, node)
-        if not node.ready or not device or device not in missing:
-            return RegistrationProgress("registered", missing)
-        message = f"node {node.name} is Ready and has not registered {device}: {find_device_remedy(device)}"
-        return RegistrationProgress("registered", message, trouble=RESOURCE_NOT_REGISTERED)
+        return _assess_ready(claim, node) if node.ready else RegistrationProgress("registered", missing)
     return RegistrationProgress("ready", "may take pods")
+
+
+def _assess_ready(claim: NodeClaim, node: Node) -> RegistrationProgress:
+    """Return the progress of a claim whose node is Ready, and waits for a taint to be removed or for a device."""
+    if taint := remaining_startup_taint(claim, node):
+        message = f"has the startup taint {taint}: what removes this taint must run and tolerate it"
+        trouble = STARTUP_TAINTS_EXIST
+    elif taint := next(filter(is_ephemeral, node.taints), None):
+        message = f"has the taint {taint}: what removes this taint must run"
+        trouble = KNOWN_EPHEMERAL_TAINTS_EXIST
+    else:
+        device, trouble = missing_device(claim, node), RESOURCE_NOT_REGISTERED
+        message = f"has not registered {device}: {find_device_remedy(device)}"
+    return RegistrationProgress("registered", f"node {node.name} is Ready and {message}", trouble=trouble)
 
 
 def assess_deadlines(claim: NodeClaim, message: str, now: datetime) -> RegistrationProgress | None:
