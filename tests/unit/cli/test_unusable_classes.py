@@ -46,7 +46,8 @@ OF_NODE_POOLS: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "a parameter of the account": (
         node_class(amiFamily="AL2023", amiSelectorTerms=[{"ssmParameter": "/my/image"}]),
-        "ssmParameter /my/image: only the public parameters of AWS, /aws/service/..., can be read",
+        "spec.amiSelectorTerms[0].ssmParameter: /my/image: only the public parameters of AWS, /aws/service/..., can be "
+        "read, and no setting allows others: name the image by id, name or tags",
     ),
     "a volume that EBS does not have": (
         node_class(blockDeviceMappings=BEYOND_GP3),

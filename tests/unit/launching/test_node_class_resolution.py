@@ -267,6 +267,24 @@ def test_a_parameter_that_does_not_exist_is_reported_beside_the_images_of_other_
     assert "there is no parameter /aws/service/none: only the images of the other terms" in problem.message
 
 
+def test_a_parameter_of_the_account_is_not_asked_for_and_named_with_its_field() -> None:
+    """The role may not read it: SSM would refuse the lookup, and with it all parameters of the class."""
+    public = "/aws/service/bottlerocket/aws-k8s-1.36/x86_64/latest/image_id"
+    terms = (ImageTerm(ssm_parameter=public), ImageTerm(ssm_parameter="/no/such/parameter"))
+    chosen = replace(MODERN, ami_family="Bottlerocket", image_terms=terms)
+
+    asked = build_queries(chosen, VERSION, cluster="prod")
+    there = resolved(chosen, parameters={public: "ami-a"}, images=[image("ami-a", "2026-11-01")])
+
+    assert asked.image_parameters == (public,)
+    (problem,) = [one for one in there.problems if one.severity == "error"]
+    assert (there.ready, problem.condition, problem.reason) == (False, "AMIsReady", "TermNotSupported")
+    assert problem.message == (
+        "spec.amiSelectorTerms[1].ssmParameter: /no/such/parameter: only the public parameters of AWS, "
+        "/aws/service/..., can be read, and no setting allows others: name the image by id, name or tags"
+    )
+
+
 def test_of_images_the_newest_is_tried_first_and_deprecated_ones_last() -> None:
     chosen = replace(TEMPLATE, ami_family="AL2023", image_terms=(ImageTerm(tags={"team": "a"}),))
     images = [

@@ -14,14 +14,17 @@ from joiner.launching.image_owners import find_owner_problems
 from joiner.launching.ipv6_nodes import find_ipv6_problems
 from joiner.launching.named_resources import find_refused_resources
 from joiner.launching.node_class_policy import NodeClassPolicy
-from joiner.launching.node_images import choose_family, choose_image_family, find_alias
+from joiner.launching.node_images import (
+    PUBLIC_PARAMETERS,
+    choose_family,
+    choose_image_family,
+    find_alias,
+    is_public_parameter,
+)
 from joiner.launching.node_interfaces import find_interface_problems
 from joiner.launching.user_data import LIMIT_BYTES
 from joiner.pools import NodeClass, NodeClassProblem
 from joiner.pools.node_class import field_path
-
-PUBLIC_PARAMETERS = "/aws/service/"
-"""The parameters that the role of the resolver may read; those of an account may contain secrets."""
 
 
 def find_manifest_problems(node_class: NodeClass, ceilings: NodeClassPolicy | None = None) -> list[NodeClassProblem]:
@@ -90,12 +93,8 @@ def find_family_problems(node_class: NodeClass, version: str = "") -> list[NodeC
     if alias and of_images is None:
         message = f"the alias {alias} is not supported yet: use al2023@latest, or name the image by id"
         return [NodeClassProblem("AMIsReady", "TermNotSupported", message, about=images_field)]
-    if own := [term.ssm_parameter for term in node_class.image_terms if not _is_public(term.ssm_parameter)]:
-        message = (
-            f"ssmParameter {own[0]}: only the public parameters of AWS, {PUBLIC_PARAMETERS}..., can be read: name the "
-            f"image by id, name or tags"
-        )
-        return [NodeClassProblem("AMIsReady", "TermNotSupported", message, about=images_field)]
+    if private := _find_private_parameter(node_class):
+        return [private]
     ended = IMAGE_FAMILIES[of_images].explain_missing_images(version) if of_images else ""
     images = [NodeClassProblem("AMIsReady", "NoImagesForVersion", ended, about=images_field)] if ended else []
     return [*images, *_problems_of_family(node_class, IMAGE_FAMILIES[family])]
@@ -112,8 +111,19 @@ def _problems_of_family(node_class: NodeClass, family: FamilyOfImages) -> list[N
     return [problem for problem in found if not problem.message.startswith(where)]
 
 
-def _is_public(parameter: str) -> bool:
-    return not parameter or parameter.startswith(PUBLIC_PARAMETERS)
+def _find_private_parameter(node_class: NodeClass) -> NodeClassProblem | None:
+    """Return the problem of the first parameter that the role of `resolve_node_classes` may not read; None without."""
+    for index, term in enumerate(node_class.image_terms):
+        if term.ssm_parameter and not is_public_parameter(term.ssm_parameter):
+            field = f"{field_path(node_class, 'amiSelector')}[{index}].ssmParameter"
+            message = (
+                f"{field}: {term.ssm_parameter}: only the public parameters of AWS, {PUBLIC_PARAMETERS}..., can be "
+                f"read, and no setting allows others: name the image by id, name or tags"
+            )
+            return NodeClassProblem(
+                "AMIsReady", "TermNotSupported", message, about=field_path(node_class, "amiSelector")
+            )
+    return None
 
 
 def find_assumed_family(node_class: NodeClass) -> list[NodeClassProblem]:

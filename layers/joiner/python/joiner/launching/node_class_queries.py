@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from joiner import names
-from joiner.launching.node_images import list_image_parameters
+from joiner.launching.node_images import is_public_parameter, list_image_parameters
 from joiner.pools import CapacityReservationTerm, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 
 Filter = Mapping[str, Any]
@@ -84,7 +84,11 @@ def build_queries(
         snapshots=tuple(device.snapshot_id for device in node_class.block_devices if device.snapshot_id),
         reservations=tuple(_reservations(term) for term in node_class.capacity_reservation_terms),
         placement_group=PlacementGroupQuery(group.name, group.id) if (group := node_class.placement_group) else None,
-        image_parameters=tuple(term.ssm_parameter for term in node_class.image_terms if term.ssm_parameter),
+        image_parameters=tuple(
+            term.ssm_parameter
+            for term in node_class.image_terms
+            if term.ssm_parameter and is_public_parameter(term.ssm_parameter)
+        ),
     )
 
 

@@ -10,6 +10,9 @@ from joiner.launching.image_families.image_variants import LATEST, ImageParamete
 from joiner.pools import Image, NodeClass
 from joiner.pools.node_class import ImageFamily
 
+PUBLIC_PARAMETERS = "/aws/service/"
+"""The parameters that the role of the resolver may read; those of an account may contain secrets."""
+
 
 def choose_family(node_class: NodeClass) -> ImageFamily:
     """Return the image family of a class; AL2023 by default.
@@ -66,6 +69,15 @@ def explain_assumed_images(node_class: NodeClass) -> str:
     if release not in ("", LATEST):
         assumed.append(f"the release {release} is not looked up: this plan assumes that AWS has it for the cluster")
     return "; ".join(assumed)
+
+
+def is_public_parameter(parameter: str) -> bool:
+    """Return whether the resolver may read an SSM parameter by its name.
+
+    >>> is_public_parameter("/aws/service/bottlerocket/aws-k8s-1.36/x86_64/latest/image_id"), is_public_parameter("/my")
+    (True, False)
+    """
+    return parameter.startswith(PUBLIC_PARAMETERS)
 
 
 def list_image_parameters(node_class: NodeClass, kubernetes_version: str) -> tuple[ImageParameter, ...]:
