@@ -40,7 +40,7 @@ NARROW = node_pool("narrow", requirements=require(type="m.xlarge", capacity="on-
         ({"capacity": "spot"}, f"no pool allows {CAPACITY_TYPE} as required; they allow on-demand"),
         ({"zone": ZONES[1]}, f"no pool allows {ZONE} as required; they allow {ZONES[0]}"),
         ({"arch": "arm64"}, f"no pool allows {ARCH} as required; they allow amd64"),
-        ({"type": "m.xlrge", "capacity": "spot"}, f"none has {TYPE} as required; did you mean m.xlarge?"),
+        ({"type": "m.xlrge", "capacity": "spot"}, f"none has {TYPE} as required; did you mean m.xlarge or m.2xlarge?"),
     ],
     ids=["type", "capacity type", "zone", "architecture", "no type at all"],
 )
