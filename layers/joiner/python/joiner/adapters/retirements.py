@@ -95,30 +95,15 @@ class Retirements(DynamoTable):
 
     def explain(self, claim: str, reason: str, now: int) -> None:
         """Record EC2's reason for an instance that ended at its launch, for the owner of its claim."""
-        self._update(
-            RETIREMENT,
-            claim,
-            "SET launchFailure = :reason, expires = :expires",
-            {":reason": reason, ":expires": now + KEPT},
-        )
+        self._note(claim, "launchFailure", reason, now)
 
     def note_state_reason(self, claim: str, reason: str, now: int) -> None:
         """Record the StateReason of an instance that ended, for the owner of its claim."""
-        self._update(
-            RETIREMENT,
-            claim,
-            "SET stateReason = :reason, expires = :expires",
-            {":reason": reason, ":expires": now + KEPT},
-        )
+        self._note(claim, "stateReason", reason, now)
 
     def note_console(self, claim: str, found: str, now: int) -> None:
         """Record where the console output of a claim's instance is stored, and the cause that it gives."""
-        self._update(
-            RETIREMENT,
-            claim,
-            "SET console = :found, expires = :expires",
-            {":found": found, ":expires": now + KEPT},
-        )
+        self._note(claim, "console", found, now)
 
     def note_console_read(self, claim: str, now: int) -> None:
         """Count a read of the console output of a claim's instance."""
@@ -127,6 +112,14 @@ class Retirements(DynamoTable):
             claim,
             "SET expires = :expires ADD consoleReads :one",
             {":one": 1, ":expires": now + KEPT},
+        )
+
+    def _note(self, claim: str, attribute: str, value: str, now: int) -> None:
+        self._update(
+            RETIREMENT,
+            claim,
+            f"SET {attribute} = :value, expires = :expires",
+            {":value": value, ":expires": now + KEPT},
         )
 
     def see(self, claims: Iterable[str], owner: str, now: int) -> None:
