@@ -20,7 +20,7 @@ from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import list_nodes_by_instance, patch_node
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.parallel_calls import call_all
+from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.payload import Task
 from joiner.cluster import Node
 from joiner.lifecycle.disruption_progress import (
@@ -102,30 +102,37 @@ class DisruptionSettling:
         nodes: Mapping[str, Node],
         now: datetime,
     ) -> list[dict[str, Any]]:
-        """Undo disruptions that failed, and publish why; return their claims and reasons."""
+        """Undo disruptions that failed, and publish why; return the claims and reasons of those that are undone.
+
+        The pool's back-off is recorded first: a node without its taint does not show that a replacement failed. A
+        disruption with a node that cannot be opened keeps its record, so that the next call tries again.
+        """
         undone: list[dict[str, Any]] = []
         events: list[Event] = []
         for record, verdict in verdicts:
             if not isinstance(verdict, Undone):
                 continue
             kept = [claims[name] for name in verdict.claims]
-            self._undo(record, kept, nodes)
-            events += _events_of_failure(record, kept, nodes, verdict.why)
             if verdict.failed:
                 self._back_off(kept, verdict.why, now)
+            if errors := self._open(kept, nodes):
+                logger.warning("a disruption could not be undone", nodeclaims=list(verdict.claims), reason=errors[0])
+                continue
+            self._disruptions.end(record.id)
+            events += _events_of_failure(record, kept, nodes, verdict.why)
             undone.append({"claims": list(verdict.claims), "why": verdict.why[:REASON_AT_MOST]})
             logger.warning("a disruption is undone", nodeclaims=list(verdict.claims), reason=verdict.why)
         for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=unwritten)
         return undone
 
-    def _undo(self, record: DisruptionRecord, claims: Sequence[NodeClaim], nodes: Mapping[str, Node]) -> None:
-        """Remove the taints and the conditions, then the ledger item."""
+    def _open(self, claims: Sequence[NodeClaim], nodes: Mapping[str, Node]) -> list[str]:
+        """Remove the taints and the conditions; return why some could not be removed."""
         mine = [nodes[claim.provider_id] for claim in claims if claim.provider_id in nodes]
-        call_all([node for node in mine if not node.deletion], self._untaint, KubeError)
+        opened = call_each([node for node in mine if not node.deletion], self._untaint, KubeError)
         cleared = [kept for claim in claims if (kept := as_kept(claim)) is not None]
-        call_all(cleared, self._write, KubeError)
-        self._disruptions.end(record.id)
+        answers = [*opened, *call_each(cleared, self._write, KubeError)]
+        return [str(answer) for _, answer in answers if isinstance(answer, KubeError)]
 
     def _untaint(self, node: Node) -> None:
         patch_node(self._kube, node, untaint_patch)

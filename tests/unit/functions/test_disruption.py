@@ -10,100 +10,39 @@ import pytest
 
 from functions.find_candidates import handler as find_candidates
 from functions.mark_nodes import handler as mark_nodes
-from functions.settle_disruptions import handler as settle_disruptions
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
-from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
-from joiner.adapters.kube_errors import KubeError, Unreachable
+from joiner.adapters.kube_errors import Forbidden, KubeError
 from joiner.adapters.ledger_items import LaunchRecord, LeaseLost
-from joiner.adapters.payload import Execution, Task
-from joiner.cluster import Requirements, Resources
 from joiner.disruption.proposal import DisruptionAction, Proposal
-from joiner.names import DISRUPTED
-from joiner.planning import Offer, PlannedNode
-from joiner.pools import read_node_claim
 from joiner.pools.node_claim import build_claim_name
 from tests.unit.functions.conftest import MakeCluster
+from tests.unit.functions.disruption_execution import (
+    ARN,
+    NAME,
+    REMOVED,
+    failing_from,
+    hold_lease,
+    is_tainted,
+    marked,
+    planned,
+    reason_of,
+    records,
+    settled,
+    task,
+)
 from tests.unit.functions.grown_cluster import add_node, grow
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-from tests.unit.functions.small_account import CLUSTER
-
-NAME = "disrupt-20261121T120000-sweep"
-ARN = f"arn:aws:states:us-east-1:123456789012:execution:joiner-disrupt-demo:{NAME}"
-REMOVED = DisruptionAction("Underutilized", ("default-1",), moves={"default/web-1": "node-2"}, saving_per_hour=0.096)
 
 
 @pytest.fixture
 def grown(cluster: SimulatedCluster) -> SimulatedCluster:
     """Return a cluster with two nodes that run a pod each."""
     return grow(cluster)
-
-
-def task(lease: int = 1) -> Task:
-    return Task(Execution(NAME, ARN, ""), CLUSTER, lease, 2)
-
-
-def records(cluster: SimulatedCluster) -> Disruptions:
-    return Disruptions(cluster.ledger._client, cluster.ledger._table)
-
-
-def hold_lease(cluster: SimulatedCluster) -> int:
-    """Take the lease as the state machine does; return the number of rings."""
-    values = {":me": ARN, ":until": int(cluster.now.timestamp()) + 120, ":one": 1, ":none": 0}
-    update = "SET holder = :me, leaseUntil = :until ADD leaseNumber :one, rings :none"
-    cluster.machine._update("LEASE", "scale-up", update, values)
-    return cluster.machine.lease().rings
-
-
-def planned(name: str = "n1") -> PlannedNode:
-    offer, nothing = Offer(0.048, "m5.small", "us-east-1a", "on-demand"), Resources()
-    return PlannedNode(
-        name=name,
-        pool="NodePool/default",
-        offer=offer,
-        alternatives=(offer,),
-        labels={},
-        taints=(),
-        startup_taints=(),
-        requirements=Requirements(),
-        requests=nothing,
-        daemon_overhead=nothing,
-        capacity=nothing,
-        allocatable=nothing,
-        pods=(),
-        classes={},
-    )
-
-
-def marked(cluster: SimulatedCluster, *actions: DisruptionAction, rings: int = 0) -> dict[str, Any]:
-    """Mark the nodes of these actions under the lease."""
-    key = documents.put_proposal(cluster.store, task(), Proposal(actions))
-    hold_lease(cluster)
-    parts = (cluster.kube, cluster.ledger, records(cluster), EmptyNodes(cluster.ledger._client, cluster.ledger._table))
-    answer: dict[str, Any] = mark_nodes.NodeMarking(*parts, cluster.store).answer(
-        task(), key, rings, cluster.now, int(cluster.now.timestamp()) + 90
-    )
-    return answer
-
-
-def settled(cluster: SimulatedCluster) -> dict[str, Any]:
-    answer: dict[str, Any] = settle_disruptions.DisruptionSettling(
-        cluster.kube, cluster.ledger, records(cluster)
-    ).answer(task(0), cluster.now)
-    return answer
-
-
-def is_tainted(cluster: SimulatedCluster, node: str) -> bool:
-    taints = cluster.kube.objects["nodes", "", node]["spec"].get("taints") or []
-    return any(taint["key"] == DISRUPTED for taint in taints)
-
-
-def reason_of(cluster: SimulatedCluster, claim: str) -> str:
-    return read_node_claim(cluster.kube.objects["nodeclaims", "", claim]).conditions["DisruptionReason"].reason
 
 
 def events(cluster: SimulatedCluster) -> set[tuple[str, str]]:
@@ -229,6 +168,59 @@ def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(g
     assert until == grown.now + timedelta(seconds=60)
 
 
+def refused_patches(node: str) -> Callable[[str, str, Callable[[], dict[str, Any]]], dict[str, Any]]:
+    """A fault: the API server refuses each change of this node, as an admission webhook does."""
+
+    def refuses(method: str, path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if method == "PATCH" and path.endswith(f"/nodes/{node}"):
+            raise Forbidden(f"node {node} must not change")
+        return answer()
+
+    return refuses
+
+
+def test_a_node_that_cannot_be_opened_delays_no_other_disruption(grown: SimulatedCluster) -> None:
+    """The replacement of node-1 was not launched; nothing objects to the removal of node-2."""
+    add_node(grown, "default-3", "i-0003", "node-3")
+    replaced = DisruptionAction("Underutilized", ("default-1", "default-3"), (planned(),), {"default/web-1": "n1"})
+    marked(grown, replaced, DisruptionAction("Underutilized", ("default-2",), moves={"default/web-2": "node-1"}))
+    grown.kube.fault = refused_patches("node-1")
+
+    answer = settled(grown)
+
+    assert [each["claim"] for each in answer["retire"]] == ["default-2"]
+    assert answer["undone"] == [], "node-1 still has its taint"
+    assert [record.claims for record in records(grown).all()] == [("default-1", "default-3"), ("default-2",)]
+    assert (is_tainted(grown, "node-1"), is_tainted(grown, "node-3")) == (True, False)
+    grown.kube.fault = None
+
+    [undone] = settled(grown)["undone"]
+
+    assert undone["claims"] == ["default-1", "default-3"]
+    assert (is_tainted(grown, "node-1"), [record.claims for record in records(grown).all()]) == (
+        False,
+        [("default-2",)],
+    )
+
+
+def test_a_pool_waits_after_a_failed_replacement_whichever_call_of_the_undoing_fails(
+    make_cluster: MakeCluster,
+) -> None:
+    failed = DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"})
+    for number in range(1, 8):
+        cluster = grow(make_cluster())
+        marked(cluster, failed)
+        cluster.kube.fault = failing_from(number)
+        with suppress(KubeError):
+            settled(cluster)
+        cluster.kube.fault = None
+
+        settled(cluster)
+
+        assert (is_tainted(cluster, "node-1"), records(cluster).all()) == (False, []), number
+        assert cluster.ledger.disruption_back_offs(cluster.now).keys() == {"NodePool/default"}, number
+
+
 def test_a_pod_that_was_bound_meanwhile_has_no_place_and_undoes_the_mark(grown: SimulatedCluster) -> None:
     answer = marked(grown, DisruptionAction("Underutilized", ("default-1",), moves={"default/other": "node-2"}))
 
@@ -294,22 +286,6 @@ def test_nothing_is_marked_without_the_lease(grown: SimulatedCluster) -> None:
         mark_nodes.NodeMarking(*parts, grown.store).answer(task(), key, 0, grown.now, 0)
 
     assert not is_tainted(grown, "node-1")
-
-
-def failing_from(number: int) -> Callable[[str, str, Callable[[], dict[str, Any]]], dict[str, Any]]:
-    """A fault: the answers to this call of the API server and to all that follow are lost; reads are not done."""
-    calls = 0
-
-    def fails(method: str, _path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        nonlocal calls
-        calls += 1
-        if calls < number:
-            return answer()
-        if method == "PATCH":
-            answer()
-        raise Unreachable("as the test says")
-
-    return fails
 
 
 def test_a_mark_that_fails_at_any_call_leaves_a_record_of_each_tainted_node(make_cluster: MakeCluster) -> None:

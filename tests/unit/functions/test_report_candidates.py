@@ -15,9 +15,9 @@ from joiner.disruption.last_pod_events import digest_snapshot
 from joiner.disruption.proposal import KeptNode, Proposal
 from joiner.planning import Snapshot
 from joiner.pools import read_node_claim
+from tests.unit.functions.disruption_execution import task
 from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-from tests.unit.functions.test_disruption import task
 
 BUDGET = "PodDisruptionBudget default/web allows no eviction of pod default/web-1"
 KEPT = (
