@@ -31,6 +31,43 @@ def test_a_node_whose_pods_fit_elsewhere_is_removed() -> None:
     assert proposal.actions[0].eviction_cost == 2.0
 
 
+FREE_TO_EVICT = {"controller.kubernetes.io/pod-deletion-cost": str(-(2**27))}
+
+
+def free_to_evict(name: str, where: str) -> Json:
+    pod = replica(name, where, nodeSelector=ON_DEMAND)
+    pod["metadata"]["annotations"] = FREE_TO_EVICT
+    return pod
+
+
+def test_a_node_whose_pods_cost_nothing_to_evict_is_consolidated_like_any_other() -> None:
+    lists = cluster(
+        claim_and_node("a", kind="m.xlarge"),
+        claim_and_node("b", kind="s.large"),
+        pods=[replica("large", "node-a", cpu="3", nodeSelector=ON_DEMAND), free_to_evict("web", "node-b")],
+    )
+
+    [action] = proposed(lists).actions
+
+    assert (action.reason, action.claims, action.moves) == ("Underutilized", ("b",), {"default/web": "node-a"})
+    assert action.eviction_cost == 1.0
+
+
+def test_a_node_whose_pods_cost_nothing_to_evict_takes_no_budget_while_they_have_no_place() -> None:
+    """The sweep never finds such a node empty: its part of the budget would not be used."""
+    pods = [free_to_evict(f"free-{number}", "node-free") for number in range(3)]
+    for pod in pods:
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1700m"
+    full = [replica(f"full-{name}", f"node-{name}", cpu="1", nodeSelector=ON_DEMAND) for name in ("a", "b")]
+    nodes = [claim_and_node("free", kind="m.2xlarge"), claim_and_node("a"), claim_and_node("b")]
+    annotations = {"joiner.dev/consolidation-least-saving-percent": "40"}
+
+    proposal = proposed(cluster(*nodes, pods=[*pods, *full], nodepools=[pool(annotations, budgets=[{"nodes": "1"}])]))
+
+    assert [one.claims for one in proposal.actions] == [("a",)]
+    assert reasons(proposal)["node-free"].startswith("Unconsolidatable: ")
+
+
 def test_a_node_is_replaced_by_several_smaller_ones_if_no_single_one_is_cheaper() -> None:
     pods = [replica(f"web-{number}", "node-a", cpu="1700m", nodeSelector=ON_DEMAND) for number in range(3)]
 

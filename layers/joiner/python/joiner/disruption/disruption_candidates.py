@@ -15,7 +15,7 @@ from typing import Literal
 from joiner import names
 from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Node, Pod, PodDisruptionBudget
-from joiner.cluster.eviction_costs import NODE_COST, node_eviction_cost
+from joiner.cluster.eviction_costs import node_eviction_cost
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.least_node_age import is_old_enough
 from joiner.disruption.proposal import KeptNode
@@ -45,8 +45,9 @@ class Candidate:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no pod is worth keeping the node."""
-        return self.eviction_cost <= NODE_COST
+        """Return whether no pod needs another node. In Karpenter, pods that cost nothing to evict do not count either;
+        here such a node is consolidated like others, so its pods get a place first."""
+        return not self.pods
 
 
 @dataclass(frozen=True, slots=True)
