@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
 from joiner.cluster import Pod, PodDisruptionBudget
+from joiner.disruption.budgets_of_pods import DrainedNode
 from joiner.disruption.evictions_left import EvictionsLeft
 from joiner.disruption.proposal import Proposal
 from joiner.disruption.replacements import propose_replacements
 from joiner.planning import Snapshot
 from tests.law_settings import examples
 from tests.unit.disruption.initialized_nodes import LONG_AGO, claim_and_node, replica
-from tests.unit.disruption.proposed_consolidations import NOW, cluster, proposed
+from tests.unit.disruption.proposed_consolidations import NOW, ON_DEMAND, cluster, proposed, reasons
 from tests.unit.planning.drawn_clusters import APPS, CATALOGUE, CLASSES, Json
 
 DRIFTED = {"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": LONG_AGO}
@@ -29,12 +30,13 @@ UNREADY = {"type": "Ready", "status": "False"}
 @dataclass(frozen=True)
 class BudgetedCluster:
     """Manifests of nodes with few pods; of each app, the numbers of evictions that its budgets allow, and whether they
-    always allow the eviction of pods that are not ready.
+    always allow the eviction of pods that are not ready; and the nodes whose drain has a deadline.
     """
 
     lists: dict[str, Sequence[Json]]
     allowed: dict[str, list[int]]
     lenient: bool
+    limited: frozenset[str] = frozenset()
 
     def is_counted(self, pod: Json) -> bool:
         """Return whether the eviction of the pod uses a budget: each does but that of an exempted pod."""
@@ -68,8 +70,10 @@ def budget(app: str, number: int, allowed: int, *, lenient: bool) -> Json:
 
 
 @st.composite
-def budgeted_clusters(draw: st.DrawFn) -> BudgetedCluster:
-    """Draw three to six large nodes with one to three small pods each: all pods fit on one of them."""
+def budgeted_clusters(draw: st.DrawFn, *, deadlines: bool = False) -> BudgetedCluster:
+    """Draw three to six large nodes with one to three small pods each: all pods fit on one of them. With `deadlines`,
+    the drains of some nodes have one.
+    """
     names = [f"n{number}" for number in range(draw(st.integers(3, 6)))]
     allowed = {app: draw(st.sampled_from([[], [0], [1], [1], [2], [2, 2]])) for app in APPS}
     lenient = draw(st.booleans())
@@ -87,23 +91,30 @@ def budgeted_clusters(draw: st.DrawFn) -> BudgetedCluster:
         for number, each in enumerate(of_app)
     ]
     nodes = [claim_and_node(name, kind="m.xlarge") for name in names]
-    return BudgetedCluster(cluster(*nodes, pods=pods, poddisruptionbudgets=budgets), allowed, lenient)
+    limited = draw(st.sets(st.sampled_from(names))) if deadlines else set()
+    for claim, _ in nodes:
+        if claim["metadata"]["name"] in limited:
+            claim["spec"]["terminationGracePeriod"] = "1h"
+    lists = cluster(*nodes, pods=pods, poddisruptionbudgets=budgets)
+    return BudgetedCluster(lists, allowed, lenient, frozenset(f"node-{name}" for name in limited))
 
 
 def evicted_too_many(world: BudgetedCluster, removed: set[str]) -> Iterator[str]:
-    """A node with more pods than a budget allows at once may be drained pod by pod, if it is the only one."""
+    """A node with more pods than a budget allows at once may be drained pod by pod, if it is the only one and its drain
+    may take as long as it wants.
+    """
     nodes: dict[str, list[str]] = defaultdict(list)
     for pod in world.lists["pods"]:
         if pod["spec"]["nodeName"] in removed and world.is_counted(pod):
             nodes[app_of(pod)].append(pod["spec"]["nodeName"])
     for app, where in nodes.items():
         [most] = world.allowed[app]
-        if len(where) > most and len(set(where)) > 1:
+        if len(where) > most and (len(set(where)) > 1 or set(where) & world.limited):
             yield f"the budget of {app} allows {most}, and {len(where)} pods on {len(set(where))} nodes are evicted"
 
 
 @examples(30)
-@given(budgeted_clusters())
+@given(budgeted_clusters(deadlines=True))
 def test_consolidation_takes_no_node_that_a_budget_keeps_and_no_more_pods_than_it_allows(
     world: BudgetedCluster,
 ) -> None:
@@ -113,7 +124,7 @@ def test_consolidation_takes_no_node_that_a_budget_keeps_and_no_more_pods_than_i
     assert kept == world.kept_nodes()
     assert world.removed(proposal) & world.kept_nodes() == set()
     assert list(evicted_too_many(world, world.removed(proposal))) == []
-    if len(world.kept_nodes()) <= 1:
+    if len(world.kept_nodes()) <= 1 and not world.limited:
         assert proposal.actions, "all pods fit on one node, and each budget allows an eviction"
 
 
@@ -155,11 +166,85 @@ def test_a_budget_lets_one_node_with_more_pods_go_if_no_other_node_uses_it() -> 
         return EvictionsLeft([PodDisruptionBudget.from_kube(budget("web", 0, allowed, lenient=False))])
 
     refused = "PodDisruptionBudget default/web-0 allows 1 more evictions"
-    assert of(1).refusal([[web, web]]) == ""
-    assert of(1).refusal([[web, web], []]) == ""
-    assert of(1).refusal([[web], [web]]) == refused
-    assert of(0).refusal([[web]]) == refused.replace("1 more", "0 more")
+    one, both, none = DrainedNode([web]), DrainedNode([web, web]), DrainedNode([])
+    assert of(1).refusal([both]) == ""
+    assert of(1).refusal([both, none]) == ""
+    assert of(1).refusal([one, one]) == refused
+    assert of(0).refusal([one]) == refused.replace("1 more", "0 more")
     two = of(2)
-    two.take([[web]])
-    assert two.refusal([[web]]) == ""
-    assert two.refusal([[web, web]]) == refused, "another node uses the budget"
+    two.take([one])
+    assert two.refusal([one]) == ""
+    assert two.refusal([both]) == refused, "another node uses the budget"
+    limited = DrainedNode([web, web], has_deadline=True)
+    assert of(1).refusal([limited]) == refused, "the drain deletes the second pod at its deadline"
+    assert of(2).refusal([limited]) == ""
+
+
+def test_a_node_with_more_pods_than_a_budget_allows_is_consolidated_only_without_a_deadline() -> None:
+    def proposal(**spec: str) -> Proposal:
+        (claim, node), other = claim_and_node("a"), claim_and_node("b", kind="m.xlarge")
+        claim["spec"] |= spec
+        pods = [replica(f"web-{number}", "node-a", cpu="200m") for number in range(2)]
+        pods.append(replica("full", "node-b", app="full", cpu="3", nodeSelector=ON_DEMAND))
+        budgets = [budget("web", 0, 1, lenient=False)]
+        return proposed(cluster((claim, node), other, pods=pods, poddisruptionbudgets=budgets))
+
+    assert [action.claims for action in proposal().actions] == [("a",)]
+    limited = proposal(terminationGracePeriod="24h")
+    assert limited.actions == ()
+    refused = "Unconsolidatable: PodDisruptionBudget default/web-0 allows 1 more evictions"
+    assert reasons(limited)["node-a"] == refused
+
+
+def single_replica(**more: Json) -> tuple[Json, Json]:
+    """Return the pod of a Deployment that leaves by a rollout, and a budget that allows no eviction of it."""
+    pod = replica("web-0", "node-a", cpu="200m", **more)
+    pod["metadata"]["annotations"] = {"joiner.dev/drain": "rollout"}
+    return pod, budget("web", 0, 0, lenient=False)
+
+
+def test_the_budget_of_a_single_replica_that_leaves_by_a_rollout_keeps_no_node() -> None:
+    pod, never = single_replica()
+    nodes = claim_and_node("a"), claim_and_node("b", kind="m.xlarge")
+    full = replica("full", "node-b", app="full", cpu="3", nodeSelector=ON_DEMAND)
+
+    proposal = proposed(cluster(*nodes, pods=[pod, full], poddisruptionbudgets=[never]))
+
+    assert [(action.claims, action.moves) for action in proposal.actions] == [(("a",), {"default/web-0": "node-b"})]
+    drifted = drifting(cluster(claim_and_node("a"), pods=[pod], poddisruptionbudgets=[never]))
+    assert [action.claims for action in drifted.actions] == [("a",)]
+
+
+def test_two_budgets_of_a_pod_that_leaves_by_a_rollout_keep_no_node() -> None:
+    """The eviction API refuses a pod with several budgets; a rollout does not call it."""
+    pod, never = single_replica()
+    again = budget("web", 1, 0, lenient=False)
+
+    drifted = drifting(cluster(claim_and_node("a"), pods=[pod], poddisruptionbudgets=[never, again]))
+
+    assert [action.claims for action in drifted.actions] == [("a",)]
+
+
+def test_the_budget_of_a_pod_that_no_rollout_replaces_keeps_its_node() -> None:
+    pod, never = single_replica()
+    second = replica("web-1", "node-b")
+    of_a_set = {**pod, "metadata": {**pod["metadata"], "ownerReferences": []}}
+    nodes = claim_and_node("a"), claim_and_node("b")
+    kept = "PodDisruptionBudget default/web-0 allows no eviction of pod default/web-0"
+
+    two = proposed(cluster(*nodes, pods=[pod, second], poddisruptionbudgets=[never]))
+    bare = proposed(cluster(*nodes, pods=[of_a_set], poddisruptionbudgets=[never]))
+
+    assert reasons(two)["node-a"] == reasons(bare)["node-a"] == f"DisruptionBlocked: {kept}"
+
+
+def test_the_budget_of_a_pod_that_leaves_by_a_rollout_keeps_a_node_whose_drain_has_a_deadline() -> None:
+    """The rollout may not be finished when the drain deletes what is left."""
+    pod, never = single_replica()
+    (claim, node), other = claim_and_node("a"), claim_and_node("b", kind="m.xlarge")
+    claim["spec"] |= {"terminationGracePeriod": "5m"}
+
+    proposal = proposed(cluster((claim, node), other, pods=[pod], poddisruptionbudgets=[never]))
+
+    kept = "PodDisruptionBudget default/web-0 allows no eviction of pod default/web-0"
+    assert reasons(proposal)["node-a"] == f"DisruptionBlocked: {kept}"

@@ -14,8 +14,9 @@ from typing import Literal
 
 from joiner import names
 from joiner.catalogue.total_node_prices import NodePrices
-from joiner.cluster import Node, Pod, PodDisruptionBudget
+from joiner.cluster import Node, Pod
 from joiner.cluster.eviction_costs import node_eviction_cost
+from joiner.disruption.budgets_of_pods import BudgetsOfPods, DrainedNode
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.least_node_age import is_old_enough
 from joiner.disruption.proposal import KeptNode
@@ -48,6 +49,11 @@ class Candidate:
         """Return whether no pod needs another node. In Karpenter, pods that cost nothing to evict do not count either;
         here such a node is consolidated like others, so its pods get a place first."""
         return not self.pods
+
+    @property
+    def drained(self) -> DrainedNode:
+        """Return what the drain of the node evicts."""
+        return DrainedNode(self.pods, has_deadline=self.claim.termination_grace_period is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ class _CandidateFinder:
                 self._pods[pod.node_name].append(pod)
             elif pod.nominated_node:
                 self._nominated.add(pod.nominated_node)
-        self._budgets = BudgetsOfPods(snapshot.disruption_budgets)
+        self._budgets = BudgetsOfPods(snapshot.disruption_budgets, snapshot.pods)
         self._candidates: list[Candidate] = []
         self._kept: list[KeptNode] = []
         self._settling: set[str] = set()
@@ -212,15 +218,16 @@ class _CandidateFinder:
         if why := find_protected_node(claim, node, (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE)):
             return why
         staying = (pod for pod in pods if not (pod.stays_with_node or pod.terminal or pod.deletion))
-        return next((why for pod in staying if (why := self._blocks(pod))), "")
+        deadline = claim.termination_grace_period is not None
+        return next((why for pod in staying if (why := self._blocks(pod, has_deadline=deadline))), "")
 
-    def _blocks(self, pod: Pod) -> str:
+    def _blocks(self, pod: Pod, *, has_deadline: bool) -> str:
         """Return why a pod blocks the disruption of its node, or an empty text."""
         if is_meaningless(pod.protection):
             remedy = 'write "true", or a duration from the start of the pod such as "1h30m"; it has no effect now'
             where = f"metadata.annotations[{names.DO_NOT_DISRUPT}]"
             self._problems.append(InvalidManifest(f"Pod/{pod.key}", where, pod.protection, remedy, "warning"))
-        return find_protection(pod, self._now) or self._budgets.blocks(pod)
+        return find_protection(pod, self._now) or self._budgets.blocks(pod, has_deadline=has_deadline)
 
     def _keep(
         self,
@@ -230,38 +237,3 @@ class _CandidateFinder:
         message: str,
     ) -> None:
         self._kept.append(KeptNode(claim.name, node.name, condition, message))
-
-
-class BudgetsOfPods:
-    """The PodDisruptionBudgets of each pod. They are looked up once for pods with equal labels."""
-
-    def __init__(self, budgets: Sequence[PodDisruptionBudget]) -> None:
-        self._of_namespace: dict[str, list[PodDisruptionBudget]] = defaultdict(list)
-        for budget in budgets:
-            self._of_namespace[budget.namespace].append(budget)
-        self._known: dict[tuple[str, frozenset[tuple[str, str]]], tuple[PodDisruptionBudget, ...]] = {}
-
-    def of(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
-        """Return the budgets that select the pod."""
-        budgets = self._of_namespace.get(pod.namespace)
-        if not budgets:
-            return ()
-        known = (pod.namespace, frozenset(pod.labels.items()))
-        if known not in self._known:
-            self._known[known] = tuple(budget for budget in budgets if budget.selects(pod))
-        return self._known[known]
-
-    def counting(self, pod: Pod) -> PodDisruptionBudget | None:
-        """Return the budget that an eviction of the pod uses, or None."""
-        found = self.of(pod)
-        return found[0] if len(found) == 1 and not found[0].exempts(pod) else None
-
-    def blocks(self, pod: Pod) -> str:
-        """Return why the budgets of the pod do not allow its eviction now, or an empty text."""
-        found = self.of(pod)
-        if len(found) > 1:
-            named = " and ".join(budget.key for budget in found)
-            return f"pod {pod.key} has several PodDisruptionBudgets ({named}), and the eviction API refuses such pods"
-        if found and found[0].allowed <= 0 and not found[0].exempts(pod):
-            return f"PodDisruptionBudget {found[0].key} allows no eviction of pod {pod.key}"
-        return ""

@@ -2,41 +2,48 @@
 
 A node may have more pods of a budget than it allows at once: the drain evicts them one after the other, as the budget
 allows. A wave takes such a node if no other node of the wave uses the budget; else no node with more than is left.
+
+A node with a deadline is taken only if the budgets allow all of its evictions at once. Source: Kubernetes and Karpenter
+delete the pods that are left at the end of a terminationGracePeriod against their budgets; Karpenter also does so on
+nodes that it consolidates. Here no voluntary disruption begins a drain that its budgets may not finish in time.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from joiner.cluster import Pod, PodDisruptionBudget
-from joiner.disruption.disruption_candidates import BudgetsOfPods
+from joiner.disruption.budgets_of_pods import BudgetsOfPods, DrainedNode
 
 
 class EvictionsLeft:
-    """The evictions that are left. A node is given by its pods that need another node."""
+    """The evictions that are left. ``pods`` are those of the cluster."""
 
-    def __init__(self, budgets: Sequence[PodDisruptionBudget]) -> None:
-        self._of_pods = BudgetsOfPods(budgets)
+    def __init__(self, budgets: Sequence[PodDisruptionBudget], pods: Collection[Pod] = ()) -> None:
+        self._of_pods = BudgetsOfPods(budgets, pods)
         self._left = {budget.key: budget.allowed for budget in budgets}
         self._used: set[str] = set()
 
-    def refusal(self, nodes: Sequence[Iterable[Pod]]) -> str:
+    def refusal(self, nodes: Sequence[DrainedNode]) -> str:
         """Return the budget that does not allow to remove these nodes together, or an empty text."""
-        each = [self._count(pods) for pods in nodes]
-        for key, number in sum(each, Counter[str]()).items():
-            if number > self._left[key] and not self._drains_alone(key, each):
+        each = [(node, self._count(node)) for node in nodes]
+        for key, number in sum((counted for _, counted in each), Counter[str]()).items():
+            if number > self._left[key] and not self._drains_alone(key, [node for node, used in each if key in used]):
                 return f"PodDisruptionBudget {key} allows {max(0, self._left[key])} more evictions"
         return ""
 
-    def take(self, nodes: Sequence[Iterable[Pod]]) -> None:
+    def take(self, nodes: Iterable[DrainedNode]) -> None:
         """Use the budgets for these nodes."""
         for key, number in sum(map(self._count, nodes), Counter[str]()).items():
             self._left[key] -= number
             self._used.add(key)
 
-    def _drains_alone(self, key: str, nodes: Iterable[Mapping[str, int]]) -> bool:
-        """Return whether only one node of the wave has pods of this budget, which allows an eviction now."""
-        return self._left[key] > 0 and key not in self._used and sum(key in node for node in nodes) == 1
+    def _drains_alone(self, key: str, using: Sequence[DrainedNode]) -> bool:
+        """Return whether only one node of the wave has pods of this budget, which allows an eviction now, and their
+        drain may take as long as the budget wants."""
+        alone = len(using) == 1 and not using[0].has_deadline
+        return alone and self._left[key] > 0 and key not in self._used
 
-    def _count(self, pods: Iterable[Pod]) -> Counter[str]:
+    def _count(self, node: DrainedNode) -> Counter[str]:
         """Count the evictions by the key of the budget that allows them."""
-        return Counter(budget.key for pod in pods if (budget := self._of_pods.counting(pod)) is not None)
+        found = (self._of_pods.counting(pod, has_deadline=node.has_deadline) for pod in node.pods)
+        return Counter(budget.key for budget in found if budget is not None)

@@ -16,7 +16,8 @@ from joiner import names
 from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Node, Pod
 from joiner.cluster.eviction_costs import node_eviction_cost
-from joiner.disruption.disruption_candidates import BudgetsOfPods, needs_another_node
+from joiner.disruption.budgets_of_pods import BudgetsOfPods
+from joiner.disruption.disruption_candidates import needs_another_node
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.drift import DRIFTED
 from joiner.disruption.proposal import KeptNode
@@ -81,7 +82,7 @@ def find_outdated_nodes(
     pods: dict[str, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
         pods[pod.node_name or pod.nominated_node].append(pod)
-    blocks = _Blocks(BudgetsOfPods(snapshot.disruption_budgets), history, now)
+    blocks = _Blocks(BudgetsOfPods(snapshot.disruption_budgets, snapshot.pods), history, now)
     due, kept = [], []
     for claim in snapshot.claims:
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
@@ -157,5 +158,5 @@ class _Blocks:
         if ignores_pods(claim):
             return ""
         staying = (pod for pod in pods if not (pod.stays_with_node or pod.terminal or pod.deletion))
-        found = (find_protection(pod, self.now) or self.budgets.blocks(pod) for pod in staying)
+        found = (find_protection(pod, self.now) or self.budgets.blocks(pod, has_deadline=False) for pod in staying)
         return next((why for why in found if why), "")

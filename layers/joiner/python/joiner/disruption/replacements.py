@@ -15,6 +15,7 @@ from typing import Final
 
 from joiner.catalogue import Catalogue
 from joiner.cluster.taints import DISRUPTED_TAINT
+from joiner.disruption.budgets_of_pods import DrainedNode
 from joiner.disruption.canaries import count_replaceable, find_failed_join
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.evictions_left import EvictionsLeft
@@ -151,16 +152,16 @@ class _Line:
             start = int(self._now.timestamp()) // ROTATION_SECONDS % len(waiting)
             waiting = waiting[start:] + waiting[:start]
         taken: Counter[str] = Counter()
-        left = EvictionsLeft(self._snapshot.disruption_budgets)
+        left = EvictionsLeft(self._snapshot.disruption_budgets, self._snapshot.pods)
         chosen: list[OutdatedNode] = []
         for one in waiting:
             allowed = self._allowed[one.pool.key]
             if len(chosen) == MOST or taken[one.pool.key] >= min(allowed["all"], allowed[one.reason]):
                 continue
-            pods = () if one.ignores_pods else one.pods
-            if left.refusal([pods]):
+            drained = DrainedNode(() if one.ignores_pods else one.pods)
+            if left.refusal([drained]):
                 continue
-            left.take([pods])
+            left.take([drained])
             taken[one.pool.key] += 1
             chosen.append(one)
         return chosen

@@ -26,7 +26,7 @@ class WaveBudgets:
         self._found = found
         self._now = now
         self._history = history
-        self._evictions_left = EvictionsLeft(snapshot.disruption_budgets)
+        self._evictions_left = EvictionsLeft(snapshot.disruption_budgets, snapshot.pods)
         self._taken: Counter[str] = Counter()
         self._evicted: Counter[str] = Counter(history.evictions)
         self._allowed: dict[tuple[str, Reason], int] = {}
@@ -48,7 +48,7 @@ class WaveBudgets:
         for pool, number in Counter(one.pool.key for one in candidates).items():
             if number > self.allowed(pool, reason):
                 return f"the budgets of {pool} allow {self.allowed(pool, reason)} more nodes for {reason}"
-        if refused := self._evictions_left.refusal([one.pods for one in candidates]):
+        if refused := self._evictions_left.refusal([one.drained for one in candidates]):
             return refused
         if reason == "Empty":
             return ""
@@ -62,7 +62,7 @@ class WaveBudgets:
     def take(self, candidates: Sequence[Candidate], reason: Reason) -> None:
         """Use the budgets for these nodes."""
         self._taken.update(one.pool.key for one in candidates)
-        self._evictions_left.take([one.pods for one in candidates])
+        self._evictions_left.take([one.drained for one in candidates])
         if reason != "Empty":
             self._evicted.update(_pods_by_pool(candidates))
 
