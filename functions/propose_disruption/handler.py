@@ -5,15 +5,15 @@ disruption* without the lease, and for *Validate disruption* 15 seconds later, u
 snapshot. The second proposal contains only actions that are in both. Each proposal is stored with all its reasons.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, sweep_documents
+from joiner.adapters.disruption_items import count_evictions, find_last_moves
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
@@ -92,18 +92,11 @@ class DisruptionPlanning:
         """Return what is known of earlier proposals: the last pod event of each node, the disruptions under way, the
         pods that earlier ones moved, EC2's recommendations, and the pools that wait after a failure."""
         under_way, moved = self._disruptions.all(), self._disruptions.moves(int(now.timestamp()))
-        evictions: Counter[str] = Counter()
-        for one in moved:
-            evictions.update(one.pods)
         return DisruptionHistory(
             pod_events=find_pod_events(sweep_documents.get_pod_events(self._store), digest_snapshot(world), now),
             disrupting=frozenset(claim for record in under_way for claim in record.claims),
-            evictions=evictions,
-            moves={
-                workload: datetime.fromtimestamp(one.at, UTC)
-                for one in sorted(moved, key=lambda each: each.at)
-                for workload in one.workloads
-            },
+            evictions=count_evictions(moved),
+            moves=find_last_moves(moved),
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(world.pools, world.classes, world.problems),
             back_off=self._ledger.disruption_back_offs(now),

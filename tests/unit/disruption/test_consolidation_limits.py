@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from joiner.adapters.disruptions import MOVES_KEPT
 from joiner.catalogue import Catalogue
 from joiner.catalogue.commitments import Commitment
 from joiner.catalogue.total_node_prices import NodePrices
+from joiner.cluster import Pod
 from joiner.disruption import consolidation
 from joiner.disruption.consolidation_worth import PoolTotals, worthless
-from joiner.disruption.disruption_candidates import Candidate, find_candidates
+from joiner.disruption.disruption_candidates import Candidate, find_candidates, workload_of
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.proposal import Proposal
 from joiner.planning import Snapshot
@@ -127,6 +129,41 @@ def test_a_workload_that_was_just_moved_is_not_moved_again() -> None:
 
     assert [line for line in drawn(proposed(lists, moved)) if line.startswith("b")] == []
     assert "b" in " ".join(drawn(proposed(lists)))
+
+
+def of_revision(pod: Json, template: str) -> Json:
+    """Return the pod as one of the Deployment `web`, with the hash of its template."""
+    metadata = pod["metadata"]
+    owner = {**metadata["ownerReferences"][0], "kind": "ReplicaSet", "name": f"web-{template}"}
+    labels = {**(metadata.get("labels") or {}), "pod-template-hash": template}
+    return {**pod, "metadata": {**metadata, "labels": labels, "ownerReferences": [owner]}}
+
+
+def test_a_rollout_does_not_end_the_cool_down_of_its_deployment() -> None:
+    lists = cluster(
+        claim_and_node("a", kind="m.xlarge"),
+        claim_and_node("b"),
+        pods=[replica("large", "node-a", cpu="3", app="db"), of_revision(replica("web", "node-b"), "7d9c")],
+        nodepools=[pool({"joiner.dev/consolidation-workload-cool-down": "1h"})],
+    )
+    before = Pod.from_kube(of_revision(replica("web", "node-a"), "5f64"))
+    moved = DisruptionHistory(moves={workload_of(before): NOW - timedelta(minutes=59)})
+
+    assert [line for line in drawn(proposed(lists, moved)) if line.startswith("b")] == []
+    assert "b" in " ".join(drawn(proposed(lists)))
+
+
+def test_a_cool_down_longer_than_moves_are_kept_is_reported() -> None:
+    day, more = (
+        Snapshot.from_lists(cluster(nodepools=[pool({"joiner.dev/consolidation-workload-cool-down": value})]))
+        for value in ("24h", "24h1s")
+    )
+
+    assert day.pools[0].disruption.limits.workload_cool_down == MOVES_KEPT
+    assert (day.pools[0].disruption.limits.unreadable, more.pools[0].disruption.limits.unreadable) == (False, True)
+    [problem] = [one for one in more.problems if one.severity == "warning"]
+    assert problem.field == "metadata.annotations[joiner.dev/consolidation-workload-cool-down]"
+    assert problem.remedy.startswith('give a duration in hours, minutes and seconds such as "1h30m", at most 24h;')
 
 
 def test_when_empty_keeps_nodes_with_pods() -> None:

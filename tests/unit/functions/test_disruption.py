@@ -14,6 +14,7 @@ from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
+from joiner.adapters.disruption_items import count_evictions, find_last_moves
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import Forbidden, KubeError
 from joiner.adapters.ledger_items import LaunchRecord, LeaseLost
@@ -80,6 +81,24 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
     assert settled(grown)["finished"] == 1
     assert records(grown).all() == []
     assert "node-1" not in {each["metadata"]["name"] for each in grown.kube.all(kinds.NODES)}
+
+
+def test_pods_that_drift_moves_start_a_cool_down_and_are_no_evictions_of_consolidation(
+    grown: SimulatedCluster,
+) -> None:
+    drifted = replace(REMOVED, reason="Drifted")
+    marked(grown, drifted, DisruptionAction("Underutilized", ("default-2",), moves={"default/web-2": "node-1"}))
+    assert len(settled(grown)["retire"]) == 2
+
+    moved = records(grown).moves(int(grown.now.timestamp()))
+
+    assert {one.reason: one.pods for one in moved} == {
+        "Drifted": {"NodePool/default": 1},
+        "Underutilized": {"NodePool/default": 1},
+    }
+    assert count_evictions(moved) == {"NodePool/default": 1}
+    assert count_evictions(one for one in moved if one.reason == "Drifted") == {}
+    assert find_last_moves(moved) == {"default/ReplicaSet/web": grown.now}
 
 
 def test_nodes_are_retired_in_the_order_of_their_actions_the_best_first(grown: SimulatedCluster) -> None:

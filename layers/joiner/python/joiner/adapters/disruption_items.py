@@ -1,8 +1,10 @@
 """Items of disruptions, as values; each class names its writers. Times are whole seconds since the epoch."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime
 
 from joiner.adapters.item_attributes import Item, number, text, texts
 
@@ -57,13 +59,37 @@ class MovedPods:
     `DisruptionRecord`."""
 
     at: int
+    reason: str
     pods: Mapping[str, int]
     workloads: tuple[str, ...]
 
     @classmethod
     def of(cls, item: Item) -> "MovedPods":
         """Read an item of the table."""
-        return cls(number(item, "at"), json.loads(text(item, "pods") or "{}"), texts(item, "workloads"))
+        pods = json.loads(text(item, "pods") or "{}")
+        return cls(number(item, "at"), text(item, "reason"), pods, texts(item, "workloads"))
+
+
+def count_evictions(moved: Iterable[MovedPods]) -> Counter[str]:
+    """Return how many pods consolidation moved off the nodes of each pool (by key).
+
+    >>> count_evictions([MovedPods(9, each, {"NodePool/a": 2}, ()) for each in ("Underutilized", "Drifted")])
+    Counter({'NodePool/a': 2})
+    """
+    found: Counter[str] = Counter()
+    for one in moved:
+        if one.reason in ("Underutilized", ""):  # items of earlier versions have no reason
+            found.update(one.pods)
+    return found
+
+
+def find_last_moves(moved: Iterable[MovedPods]) -> dict[str, datetime]:
+    """Return when a pod of each workload was last moved, for whatever reason."""
+    return {
+        workload: datetime.fromtimestamp(one.at, UTC)
+        for one in sorted(moved, key=lambda each: each.at)
+        for workload in one.workloads
+    }
 
 
 @dataclass(frozen=True, slots=True)

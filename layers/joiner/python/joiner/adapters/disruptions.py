@@ -14,10 +14,11 @@ from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.item_attributes import number, text
 from joiner.adapters.ledger_items import Lease
 from joiner.item_keys import DISRUPT, DISRUPTION, LAST_PROPOSAL, LEASE, MOVED, PROPOSED
+from joiner.pools.consolidation_limits import LONGEST_COOL_DOWN
 
 KEPT: Final = 24 * 3600  # seconds; more than the longest disruption
 PROPOSAL_KEPT: Final = 24 * 3600
-MOVES_KEPT: Final = 24 * 3600
+MOVES_KEPT: Final = LONGEST_COOL_DOWN  # as long as the limits of evictions count
 
 
 class Disruptions(DynamoTable):
@@ -63,9 +64,11 @@ class Disruptions(DynamoTable):
         self._update(
             MOVED,
             record.id,
-            "SET #at = if_not_exists(#at, :now), pods = :pods, workloads = :workloads, expires = :expires",
+            "SET #at = if_not_exists(#at, :now), reason = :reason, pods = :pods, workloads = :workloads, "
+            "expires = :expires",
             {
                 ":now": now,
+                ":reason": record.reason,
                 ":pods": json.dumps(dict(record.pods), sort_keys=True),
                 ":workloads": record.workloads,
                 ":expires": now + MOVES_KEPT,

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Final, Literal
 
 from joiner import names
 from joiner.catalogue.total_node_prices import NodePrices
@@ -25,6 +25,8 @@ from joiner.planning.model.pending_pods import is_given_up, nodes_of_claims
 from joiner.pools import InvalidManifest, NodeClaim, NodePool
 from joiner.pools.disruption_protection import find_protected_node, find_protection, is_meaningless
 from joiner.pools.timestamps import parse_timestamp
+
+TEMPLATE_HASH: Final = "pod-template-hash"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,9 +76,17 @@ class CandidateSearch:
 def workload_of(pod: Pod) -> str:
     """Return the workload of a pod: ``namespace/kind/name`` of its controller, or of the pod itself.
 
+    A ReplicaSet of a Deployment has the name of the Deployment and the hash of the pod template, which a rollout
+    changes (https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#pod-template-hash-label).
+
     >>> workload_of(Pod("shop", "web-0", owner_kind="ReplicaSet", owner_name="web-5f"))
     'shop/ReplicaSet/web-5f'
+    >>> workload_of(Pod("shop", "a", labels={TEMPLATE_HASH: "5f"}, owner_kind="ReplicaSet", owner_name="web-5f"))
+    'shop/Deployment/web'
     """
+    template = f"-{pod.labels.get(TEMPLATE_HASH, '')}"
+    if pod.owner_kind == "ReplicaSet" and len(template) > 1 and pod.owner_name.endswith(template):
+        return f"{pod.namespace}/Deployment/{pod.owner_name.removesuffix(template)}"
     return f"{pod.namespace}/{pod.owner_kind or 'Pod'}/{pod.owner_name or pod.name}"
 
 

@@ -24,7 +24,8 @@ class DisruptionHistory:
     in the claim's own status and the start of each pod count as well.
     ``disrupting``: names of claims that a running execution disrupts or retires.
     ``evictions``: key of a pool -> pods that consolidation moved off its nodes in the last 24 hours.
-    ``moves``: workload (``disruption_candidates.workload_of``) -> when consolidation last moved a pod of it.
+    ``moves``: workload (``disruption_candidates.workload_of``) -> when a disruption last moved a pod of it, in
+    the last 24 hours.
     ``recommended``: name of a claim -> when EC2 recommended to replace its Spot Instance, in epoch seconds.
     ``back_off``: key of a pool -> until when none of its nodes is replaced, because a replacement failed.
     ``closed_pools``: key of a pool -> why it cannot launch a node now (``pools.closed_pools``).

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from joiner import names
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.consolidation_limits import ConsolidationLimits
+from joiner.pools.consolidation_limits import LONGEST_COOL_DOWN, ConsolidationLimits
 from joiner.pools.durations import parse_duration
 
 ONLY_EMPTY: Final = "; until then, only empty nodes of this pool are removed"
@@ -47,6 +47,13 @@ def _seconds(text: str) -> int:
     return seconds
 
 
+def _cool_down(text: str) -> int:
+    seconds = _seconds(text)
+    if seconds > LONGEST_COOL_DOWN:
+        raise ValueError(text)
+    return seconds
+
+
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(text)
@@ -65,7 +72,7 @@ ANNOTATIONS: Final[Mapping[str, tuple[str, Callable[[str], Any], str]]] = {
     names.LEAST_SAVING_PERCENT: ("least_saving_percent", _percent, 'give a percentage from 0 to 100 such as "10"'),
     names.LEAST_NODE_AGE: ("least_node_age", _seconds, DURATION),
     names.MOST_EVICTIONS: ("evictions_per_day", _count, 'give a whole number such as "200"'),
-    names.WORKLOAD_COOL_DOWN: ("workload_cool_down", _seconds, DURATION),
+    names.WORKLOAD_COOL_DOWN: ("workload_cool_down", _cool_down, f"{DURATION}, at most 24h"),
     names.SPOT_TO_SPOT: ("spot_to_spot", _truth, 'use "true" or "false"'),
     names.SPOT_TO_SPOT_TYPES: ("spot_to_spot_least_types", _count, 'give a whole number such as "15"'),
 }
