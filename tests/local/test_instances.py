@@ -2,6 +2,7 @@
 refuses.
 """
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from joiner_local.aws.account_setup.cluster_network import seed_network
+from joiner_local.aws_sessions import aws_session
 from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws, eventually
 
@@ -216,3 +218,36 @@ def test_an_instance_of_an_interruptible_reservation_is_warned_before_it_is_recl
 
     eventually(lambda: RECLAIMED in events_of(identity))
     eventually(lambda: pad.state(identity) == "terminated")
+
+
+def test_an_instance_reads_its_launch_its_user_data_its_volumes_and_its_credentials(
+    pad: LaunchPad, local_aws: RunningAws
+) -> None:
+    (identity,) = pad.launch(user_data=b"#!/bin/sh")
+    described = pad.instance(identity)
+
+    known = local_aws.knob("instance-metadata", instanceIds=[identity, "i-0123456789abcdef0"])["instances"]
+
+    metadata = known.pop(identity)
+    assert known == {}
+    assert int(metadata["launched"]) == int(described["LaunchTime"].timestamp())
+    assert base64.b64decode(metadata["userData"]) == b"#!/bin/sh"
+    volumes = pad.ec2.describe_volumes(Filters=[{"Name": "attachment.instance-id", "Values": [identity]}])["Volumes"]
+    assert metadata["volumes"] == {volumes[0]["Attachments"][0]["Device"]: volumes[0]["Size"]}
+    given = metadata["credentials"]
+    session = aws_session(given["accessKeyId"], given["secretAccessKey"], given["token"])
+    caller = session.client("sts", endpoint_url=local_aws.endpoint).get_caller_identity()
+    assert caller["Arn"].endswith(f"/{identity}")
+
+
+def test_a_started_instance_has_a_new_launch_time(pad: LaunchPad, local_aws: RunningAws) -> None:
+    (identity,) = pad.launch()
+    eventually(lambda: pad.state(identity) == "running")
+    before = local_aws.knob("instance-metadata", instanceIds=[identity])["instances"][identity]["launched"]
+
+    pad.ec2.stop_instances(InstanceIds=[identity])
+    eventually(lambda: pad.state(identity) == "stopped")
+    pad.ec2.start_instances(InstanceIds=[identity])
+
+    after = local_aws.knob("instance-metadata", instanceIds=[identity])["instances"][identity]["launched"]
+    assert after > before

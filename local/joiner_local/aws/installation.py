@@ -191,6 +191,7 @@ def _install_ec2(aws: LocalAws) -> None:
         eventual_consistency,
         fleets,
         instance_lifecycle,
+        instance_metadata,
         instance_statuses,
         launch_templates,
         network_interfaces,
@@ -213,6 +214,7 @@ def _install_ec2(aws: LocalAws) -> None:
     placement_groups.install()
     ebs_volumes.install()
     instance_lifecycle.install(aws)
+    instance_metadata.install(aws)
     early_terminations.install(aws)
     eventual_consistency.install(aws)
     spot_role.install(aws)

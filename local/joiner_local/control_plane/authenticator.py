@@ -2,10 +2,10 @@
 
 A token is `k8s-aws-v1.` and a presigned `sts:GetCallerIdentity` in base64url. The checks and their order are those of
 aws-iam-authenticator's token verifier: size, prefix, host, path, parameters, the signed `x-k8s-aws-id` header, age.
-Then STS identifies the signer, and the cluster's access entries, read from the EKS API at each review, give the user
-and groups; in a cluster of the authentication mode CONFIG_MAP the ConfigMap kube-system/aws-auth does, and with
-API_AND_CONFIG_MAP it does for a signer without an entry. The cluster's name is in no parameter: the request to STS has
-*our* name in the header, so the signature of a token for another cluster does not match.
+Then STS identifies the signer, and the cluster's access entry for it, read from the EKS API at each review, gives the
+user and groups; in a cluster of the authentication mode CONFIG_MAP the ConfigMap kube-system/aws-auth does,
+and with API_AND_CONFIG_MAP it does for a signer without an entry. The cluster's name is in no parameter: the request to
+STS has *our* name in the header, so the signature of a token for another cluster does not match.
 """
 
 import base64
@@ -16,7 +16,7 @@ import socket
 import threading
 import urllib.parse
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +31,7 @@ from botocore.exceptions import ClientError
 from joiner_local.aws_sessions import aws_session
 from joiner_local.control_plane import access_policies
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
+from joiner_local.shared_answers import SharedAnswers
 
 PREFIX: Final = "k8s-aws-v1."
 LONGEST: Final = 4096
@@ -52,6 +53,7 @@ PARAMETERS: Final = frozenset(
 )
 NODE_TYPES: Final = ("EC2_LINUX", "EC2_WINDOWS")
 AWS_AUTH: Final = "/api/v1/namespaces/kube-system/configmaps/aws-auth"
+FRESH: Final = 1.0  # seconds for which the cluster's mode and the names of its access entries are cached
 BOOTSTRAPPERS: Final = "system:bootstrappers"  # nodes are also in it, beside the groups of their entry
 
 
@@ -172,12 +174,17 @@ class Authenticator:
     cluster: str
     aws: str  # endpoint of the local AWS: STS, EKS and EC2
     admin: Callable[[], KubeApi]  # reads aws-auth
+    fresh: float = FRESH
     refusals: deque[str] = field(default_factory=lambda: deque(maxlen=100))
     _server: ThreadingHTTPServer | None = None
     _http: urllib3.PoolManager = field(default_factory=lambda: urllib3.PoolManager(retries=False, maxsize=8))
     _session: boto3.Session = field(default_factory=aws_session)
     _eks: Any = None
     _ec2: Any = None
+    _answers: SharedAnswers = field(default_factory=SharedAnswers)
+    _node_names: dict[str, str] = field(default_factory=dict)
+    _unnamed: set[str] = field(default_factory=set)
+    _naming: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._eks, self._ec2 = (self._session.client(name, endpoint_url=self.aws) for name in ("eks", "ec2"))
@@ -233,7 +240,10 @@ class Authenticator:
 
     def _name_and_groups(self, caller: Caller) -> tuple[str, list[str]]:
         """Return the user name, with its placeholders, and the groups. An access entry precedes aws-auth."""
-        cluster = self._eks.describe_cluster(name=self.cluster)["cluster"]
+        described = self._answers.get(
+            "cluster", lambda: self._eks.describe_cluster(name=self.cluster), fresh=self.fresh
+        )
+        cluster = described["cluster"]
         mode = cluster["accessConfig"]["authenticationMode"]
         if mode == "CONFIG_MAP":
             return self._mapping(caller)
@@ -255,14 +265,21 @@ class Authenticator:
         return mapped_identity(data, caller)
 
     def _entry(self, caller: Caller) -> dict[str, Any]:
-        pages = self._eks.get_paginator("list_access_entries").paginate(clusterName=self.cluster)
-        principals: Iterator[str] = (principal for page in pages for principal in page["accessEntries"])
+        principals = self._answers.get("principals", self._principals, fresh=self.fresh)
         if (principal := next(filter(caller.is_principal, principals), None)) is None:
+            self._answers.forget("principals")  # a new entry takes effect at once
+            principals = self._answers.get("principals", self._principals, fresh=self.fresh)
+            principal = next(filter(caller.is_principal, principals), None)
+        if principal is None:
             raise TokenRefused(f"cluster {self.cluster} has no access entry for {caller.role}")
         entry: dict[str, Any] = self._eks.describe_access_entry(clusterName=self.cluster, principalArn=principal)[
             "accessEntry"
         ]
         return entry
+
+    def _principals(self) -> list[str]:
+        pages = self._eks.get_paginator("list_access_entries").paginate(clusterName=self.cluster)
+        return [principal for page in pages for principal in page["accessEntries"]]
 
     def _policy_groups(self, principal: str) -> list[str]:
         pages = self._eks.get_paginator("list_associated_access_policies").paginate(
@@ -279,17 +296,29 @@ class Authenticator:
         return groups
 
     def _private_dns_name(self, instance: str) -> str:
-        """Return the private DNS name of a node; the session name is the instance id, as on EC2."""
-        found = self._ec2.describe_instances(Filters=[{"Name": "instance-id", "Values": [instance]}])["Reservations"]
-        names = [
-            each["PrivateDnsName"]
-            for reservation in found
+        """Return the private DNS name of a node; the session name is the instance id, as on EC2.
+
+        One call finds the names of all nodes that came during the call before, as in aws-iam-authenticator
+        (`pkg/ec2provider`), which also keeps them.
+        """
+        self._unnamed.add(instance)
+        with self._naming:
+            if instance in self._unnamed:
+                asked = self._unnamed.copy()
+                self._node_names |= self._find_private_dns_names(asked)
+                self._unnamed -= asked
+            if instance not in self._node_names:
+                raise TokenRefused(f"EC2 knows no instance {instance}")
+            return self._node_names[instance]
+
+    def _find_private_dns_names(self, instances: Iterable[str]) -> dict[str, str]:
+        named = [{"Name": "instance-id", "Values": sorted(instances)}]
+        return {
+            each["InstanceId"]: each["PrivateDnsName"]
+            for reservation in self._ec2.describe_instances(Filters=named)["Reservations"]
             for each in reservation["Instances"]
             if each.get("PrivateDnsName")
-        ]
-        if not names:
-            raise TokenRefused(f"EC2 knows no instance {instance}")
-        return str(names[0])
+        }
 
 
 def _handler(authenticator: Authenticator) -> type[BaseHTTPRequestHandler]:

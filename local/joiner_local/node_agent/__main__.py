@@ -62,7 +62,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--boot-seconds",
         type=float,
         default=BootTimes().boot,
-        help="from running to the node's first sign (default %(default)s)",
+        help="from the launch to the node's registration (default %(default)s)",
     )
     parser.add_argument(
         "--ready-seconds", type=float, default=BootTimes().ready, help="from that to Ready (default %(default)s)"

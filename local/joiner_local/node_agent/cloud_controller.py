@@ -16,8 +16,8 @@ CONFLICT: Final = 409
 ATTEMPTS: Final = 20
 
 
-def initialize(kube: KubeApi, instance: Ec2Instance, zone_id: str) -> None:
-    """Add labels, remove the taint `uninitialized`."""
+def initialize(kube: KubeApi, instance: Ec2Instance, zone_id: str, node: Object) -> None:
+    """Add labels, remove the taint `uninitialized` from a node that was just read, or created."""
 
     def change(node: Object) -> Object:
         taints = [taint for taint in node["spec"].get("taints", []) if taint["key"] != UNINITIALIZED]
@@ -26,7 +26,7 @@ def initialize(kube: KubeApi, instance: Ec2Instance, zone_id: str) -> None:
             "spec": {"taints": taints, "providerID": instance.provider_id},
         }
 
-    _change(kube, instance.name, change)
+    _change(kube, instance.name, change, node)
 
 
 def mark_stopped(kube: KubeApi, name: str) -> None:
@@ -44,10 +44,11 @@ def mark_started(kube: KubeApi, name: str) -> None:
     _change(kube, name, change)
 
 
-def _change(kube: KubeApi, name: str, change: Callable[[Object], Object]) -> None:
-    """Change the taints. They are one list with many writers: read, change, write, and retry after a conflict."""
+def _change(kube: KubeApi, name: str, change: Callable[[Object], Object], known: Object | None = None) -> None:
+    """Change the taints. They are one list with many writers: read, change, write, and retry after a conflict. The
+    first write needs no reading if the node is `known`."""
     for _ in range(ATTEMPTS):
-        node = kube.find(f"/api/v1/nodes/{name}")
+        node, known = known or kube.find(f"/api/v1/nodes/{name}"), None
         if node is None:
             return
         patch = change(node)

@@ -1,4 +1,7 @@
-"""What the agent reads from AWS: instances, their user data, their types and images. It uses public APIs only.
+"""What the agent reads from AWS: instances, their metadata, their types and images.
+
+An instance reads its own metadata without an AWS API (`joiner_local.aws.ec2.instance_metadata`), here for many at once.
+All else comes from public APIs.
 
 Changes arrive through EventBridge (a rule and a queue of the agent) and, because events may be lost, through a poll
 every two seconds. The state is always read from EC2: an event only triggers the reading.
@@ -18,24 +21,28 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner_local.aws_sessions import aws_session
+from joiner_local.knob_client import turn_knob
 from joiner_local.node_agent.device_plugins import registered_devices
 from joiner_local.node_agent.node_capacity import InstanceHardware
 from joiner_local.node_agent.node_objects import Ec2Instance
-from joiner_local.node_agent.node_registration import Unbootable
+from joiner_local.shared_answers import SharedAnswers
 
 log = logging.getLogger(__name__)
 
 RESYNC: Final = 2.0  # seconds
 SHARE: Final = 0.05  # share of the time that polls may take: with a thousand instances a poll is slow
-FRESH: Final = 5.0  # seconds for which a description of the cluster or a profile is cached, for many nodes at once
+FRESH: Final = 5.0  # seconds for which the description of the cluster is cached, for many nodes at once
 ALIVE: Final = ["pending", "running", "stopping", "stopped", "shutting-down"]
 QUEUE: Final = "local-node-agent"
-PATTERN: Final = {"source": ["aws.ec2"], "detail-type": ["EC2 Instance State-change Notification"]}
+PATTERN: Final = {
+    "source": ["aws.ec2"],
+    "detail-type": ["EC2 Instance State-change Notification"],
+    "detail": {"state": [{"anything-but": "pending"}]},  # nothing happens before an instance runs
+}
 AT_ONCE: Final = 100
-ATTACHED_WITHIN: Final = 5.0  # seconds
 
-# Called with an instance's id and its state, each time that the state has changed.
-Changed = Callable[[str, str], None]
+# Called with the new states of instances by their ids.
+Changed = Callable[[Mapping[str, str]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +55,30 @@ class JoinedCluster:
     ip_family: str = "ipv4"
 
 
+@dataclass(frozen=True, slots=True)
+class InstanceMetadata:
+    """What an instance knows of itself: when it was launched (epoch seconds), its user data, the sizes of its volumes
+    in GiB by device name, and the credentials of its profile's role (None: it has no role)."""
+
+    launched: float
+    user_data: bytes
+    volumes: Mapping[str, int]
+    credentials: Mapping[str, str] | None = None
+
+    @classmethod
+    def from_answer(cls, answer: Mapping[str, Any]) -> "InstanceMetadata":
+        return cls(
+            answer["launched"], base64.b64decode(answer["userData"]), answer["volumes"], answer.get("credentials")
+        )
+
+
 @dataclass
 class InstanceReader:
     """The AWS account of the nodes. Threads may share it; what never changes is read once."""
 
     endpoint: str
     region: str
-    _images: dict[str, str] = field(default_factory=dict)
-    _types: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _recent: dict[str, tuple[float, Any]] = field(default_factory=dict)
-
-    def _recently(self, what: str, ask: Callable[[], Any]) -> Any:
-        until, answer = self._recent.get(what, (0.0, None))
-        if time.monotonic() >= until:
-            answer = ask()
-            self._recent[what] = (time.monotonic() + FRESH, answer)
-        return answer
+    _answers: SharedAnswers = field(default_factory=SharedAnswers)
 
     def client(self, service: str) -> Any:
         session = aws_session()
@@ -76,14 +91,6 @@ class InstanceReader:
         return self.client("ec2")
 
     @cached_property
-    def iam(self) -> Any:
-        return self.client("iam")
-
-    @cached_property
-    def sts(self) -> Any:
-        return self.client("sts")
-
-    @cached_property
     def eks(self) -> Any:
         return self.client("eks")
 
@@ -94,27 +101,25 @@ class InstanceReader:
         }
 
     def cluster(self, name: str) -> JoinedCluster:
-        described = self._recently(f"cluster {name}", lambda: self.eks.describe_cluster(name=name))["cluster"]
+        answer = self._answers.get(f"cluster {name}", lambda: self.eks.describe_cluster(name=name), fresh=FRESH)
+        described = answer["cluster"]
         family = described["kubernetesNetworkConfig"].get("ipFamily", "ipv4")
         return JoinedCluster(name, described["endpoint"].rstrip("/"), described["version"], family)
 
-    def role_of_profile(self, name: str) -> str:
-        """Return the ARN of the role in an instance profile, "" if it has none."""
-        described = self._recently(f"profile {name}", lambda: self.iam.get_instance_profile(InstanceProfileName=name))
-        return next((str(role["Arn"]) for role in described["InstanceProfile"]["Roles"]), "")
-
-    def assume_role(self, role: str, session: str) -> dict[str, str]:
-        credentials: dict[str, str] = self.sts.assume_role(RoleArn=role, RoleSessionName=session)["Credentials"]
-        return credentials
-
     def instances(self, ids: Sequence[str]) -> Iterator[Ec2Instance]:
+        """Yield those of these instances that EC2 shows."""
         for start in range(0, len(ids), AT_ONCE):
-            answer = self.ec2.describe_instances(InstanceIds=list(ids[start : start + AT_ONCE]))
+            named = [{"Name": "instance-id", "Values": list(ids[start : start + AT_ONCE])}]
             yield from (
                 Ec2Instance.from_ec2(described)
-                for reservation in answer["Reservations"]
+                for reservation in self.ec2.describe_instances(Filters=named)["Reservations"]
                 for described in reservation["Instances"]
             )
+
+    def metadata(self, ids: Sequence[str]) -> dict[str, InstanceMetadata]:
+        """Return the metadata of those of these instances that EC2 knows."""
+        found = turn_knob(self.endpoint, "instance-metadata", {"instanceIds": list(ids)})["instances"]
+        return {identity: InstanceMetadata.from_answer(answer) for identity, answer in found.items()}
 
     def states(self, ids: Sequence[str] = ()) -> dict[str, str]:
         """Return the states of these instances, or of all that are not terminated."""
@@ -126,34 +131,16 @@ class InstanceReader:
             each["InstanceId"]: each["InstanceState"]["Name"] for page in pages for each in page["InstanceStatuses"]
         }
 
-    def user_data(self, instance_id: str) -> bytes:
-        described = self.ec2.describe_instance_attribute(InstanceId=instance_id, Attribute="userData")
-        return base64.b64decode(described.get("UserData", {}).get("Value", ""))
-
     def image_name(self, image_id: str) -> str:
-        if image_id not in self._images:
-            self._images[image_id] = self.ec2.describe_images(ImageIds=[image_id])["Images"][0].get("Name", "")
-        return self._images[image_id]
+        images = self._answers.get(f"image {image_id}", lambda: self.ec2.describe_images(ImageIds=[image_id]))["Images"]
+        return str(images[0].get("Name", ""))
 
-    def machine(self, instance: Ec2Instance, data_device: str = "") -> InstanceHardware:
-        """Return the hardware of an instance. `data_device` is the volume with the files of pods; "": the root."""
-        if instance.instance_type not in self._types:
-            found = self.ec2.describe_instance_types(InstanceTypes=[instance.instance_type])["InstanceTypes"]
-            self._types[instance.instance_type] = found[0]
-        volume = self.ec2.describe_volumes(VolumeIds=[self._volume(instance, data_device)])["Volumes"][0]
-        info = self._types[instance.instance_type]
-        devices = registered_devices(info, self.image_name(instance.image_id), instance.efa_interfaces)
-        return replace(InstanceHardware.from_ec2(info, root_gib=volume["Size"]), devices=devices)
-
-    def _volume(self, instance: Ec2Instance, device: str) -> str:
-        """Return a volume. An instance is visible a moment before its volumes are attached."""
-        end = time.monotonic() + ATTACHED_WITHIN
-        while not (found := instance.volumes.get(device or instance.root_device)) and time.monotonic() < end:
-            time.sleep(0.1)
-            (instance,) = self.instances([instance.id])
-        if not found:
-            raise Unbootable(f"the instance has no volume {device or instance.root_device}")
-        return found
+    def machine(self, instance: Ec2Instance, volume_gib: int) -> InstanceHardware:
+        """Return the hardware of an instance. `volume_gib` is the size of the volume with the files of pods."""
+        kind = instance.instance_type
+        found = self._answers.get(kind, lambda: self.ec2.describe_instance_types(InstanceTypes=[kind]))["InstanceTypes"]
+        devices = registered_devices(found[0], self.image_name(instance.image_id), instance.efa_interfaces)
+        return replace(InstanceHardware.from_ec2(found[0], root_gib=volume_gib), devices=devices)
 
     def terminate(self, instance_id: str) -> None:
         self.ec2.terminate_instances(InstanceIds=[instance_id])
@@ -161,7 +148,7 @@ class InstanceReader:
 
 @dataclass(slots=True)
 class InstanceChange:
-    """Call `changed` for every instance, until the process ends."""
+    """Call `changed` for the instances whose state has changed, until the process ends."""
 
     aws: InstanceReader
     changed: Changed
@@ -176,10 +163,10 @@ class InstanceChange:
         with self._lock:  # read and report under one lock: an older result must not follow a newer one
             found = self.aws.states(sorted(ids))
             gone = {} if ids else dict.fromkeys(self._known.keys() - found.keys(), "terminated")
-            for identity, state in {**found, **gone}.items():
-                if self._known.get(identity) != state:
-                    self._known[identity] = state
-                    self.changed(identity, state)
+            changes = {each: state for each, state in {**found, **gone}.items() if self._known.get(each) != state}
+            self._known |= changes
+            if changes:
+                self.changed(changes)
 
     def _resync(self) -> None:
         while True:

@@ -6,7 +6,8 @@ instance ends.
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -20,7 +21,7 @@ from joiner_local.knob_client import KnobRefused, turn_knob
 from joiner_local.knob_requests import read_flag, read_number
 from joiner_local.node_agent import cloud_controller
 from joiner_local.node_agent.agent_faults import NodeFaults
-from joiner_local.node_agent.instance_source import InstanceReader
+from joiner_local.node_agent.instance_source import InstanceMetadata, InstanceReader
 from joiner_local.node_agent.node_joining import NodeJoining, NotYet
 from joiner_local.node_agent.node_objects import FAULT, KUBELET, Ec2Instance
 from joiner_local.node_agent.node_registration import Unbootable
@@ -35,8 +36,8 @@ AT_ONCE: Final = 16
 
 @dataclass(slots=True)
 class BootTimes:
-    """Seconds: from running to the node's registration, from that to Ready, and from the instance's end to its node's
-    deletion.
+    """Seconds: from an instance's launch to its node's registration, from that to Ready, and from the instance's end to
+    its node's deletion.
 
     While boots are `held`, no boot ends, however long ago it began.
     """
@@ -63,6 +64,7 @@ class SimulatedKubelet:
     """
 
     instance: Ec2Instance
+    metadata: InstanceMetadata
     phase: str = "booting"
     why: str = ""
     fault: str = ""
@@ -90,16 +92,20 @@ class SimulatedKubelets:
         with self._lock:
             return {identity: kubelet.describe() for identity, kubelet in self._kubelets.items()}
 
-    def changed(self, instance_id: str, state: str) -> None:
-        """Handle an instance's new state."""
+    def changed(self, states: Mapping[str, str]) -> None:
+        """Handle new states of instances."""
+        started = []
         with self._lock:
-            self._states[instance_id] = state
-            kubelet = self._kubelets.get(instance_id)
-            if state == "running":
-                if kubelet is None or kubelet.phase == "ended":
-                    self._do(lambda: self._begin(instance_id))
-            elif kubelet is not None and state in ("shutting-down", "stopping", "terminated", "stopped"):
-                self._end(kubelet, state)
+            self._states |= states
+            for instance_id, state in states.items():
+                kubelet = self._kubelets.get(instance_id)
+                if state == "running":
+                    if kubelet is None or kubelet.phase == "ended":
+                        started.append(instance_id)
+                elif kubelet is not None and state in ("shutting-down", "stopping", "terminated", "stopped"):
+                    self._end(kubelet, state)
+        if started:
+            self._do(lambda: self._begin(started))
 
     def turn_faults(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Knob: set rules for new instances, and apply them at once to an existing one that is named."""
@@ -112,23 +118,33 @@ class SimulatedKubelets:
 
     # --- start ---
 
-    def _begin(self, instance_id: str) -> None:
-        instance = next(self.aws.instances([instance_id]))
+    def _begin(self, ids: Sequence[str]) -> None:
+        """Begin the boots of instances: one description for all that started together."""
+        described, metadata = {each.id: each for each in self.aws.instances(ids)}, self.aws.metadata(ids)
+        for instance_id in ids:
+            if instance_id in described and instance_id in metadata:
+                self._boot(described[instance_id], metadata[instance_id])
+        if hidden := [each for each in ids if each not in described and self._states[each] == "running"]:
+            self._later(AGAIN, lambda: self._begin(hidden))
+
+    def _boot(self, instance: Ec2Instance, metadata: InstanceMetadata) -> None:
         with self._lock:
-            kubelet = self._kubelets.get(instance_id)
-            if self._states[instance_id] != "running" or (kubelet is not None and kubelet.phase != "ended"):
+            kubelet = self._kubelets.get(instance.id)
+            if self._states[instance.id] != "running" or (kubelet is not None and kubelet.phase != "ended"):
                 return
             boots = kubelet.boots + 1 if kubelet else 1
-            fault = self.faults.of(instance.instance_type, instance.zone, instance_id)
-            kubelet = self._kubelets[instance_id] = SimulatedKubelet(instance, fault=fault.kind, boots=boots)
+            fault = self.faults.of(instance.instance_type, instance.zone, instance.id)
+            kubelet = SimulatedKubelet(instance, metadata, fault=fault.kind, boots=boots)
+            self._kubelets[instance.id] = kubelet
+            since_launch = time.time() - metadata.launched
             match fault.kind:
                 case "never-boots":
-                    log.info("%s never boots: a fault that was asked for", instance_id)
+                    log.info("%s never boots: a fault that was asked for", instance.id)
                 case "stops-while-booting":
-                    self._later(self.pace.boot / 2, lambda: self.aws.terminate(instance_id))
+                    self._later(self.pace.boot / 2 - since_launch, lambda: self.aws.terminate(instance.id))
                 case _:
                     factor = fault.factor if fault.kind == "slow" else 1.0
-                    self._later(self.pace.boot * factor, lambda: self._join(kubelet, boots))
+                    self._later(self.pace.boot * factor - since_launch, lambda: self._join(kubelet, boots))
 
     def _join(self, kubelet: SimulatedKubelet, boots: int) -> None:
         if kubelet.phase != "booting" or kubelet.boots != boots:
@@ -137,11 +153,9 @@ class SimulatedKubelets:
             self._later(HELD_FOR, lambda: self._join(kubelet, boots))
             return
         try:
-            if not kubelet.instance.profile_arn:  # EC2 may show the instance a moment before its profile
-                kubelet.instance = next(self.aws.instances([kubelet.instance.id]))
             instance = kubelet.instance
-            self.joining.join(instance, ready_after=self.pace.ready, fault=kubelet.fault)
-            cloud_controller.initialize(self.kube, instance, self.aws.zone_ids[instance.zone])
+            node = self.joining.join(instance, kubelet.metadata, ready_after=self.pace.ready, fault=kubelet.fault)
+            cloud_controller.initialize(self.kube, instance, self.aws.zone_ids[instance.zone], node)
         except Unbootable as error:
             self._say(kubelet, str(error))
             kubelet.phase = "refused"

@@ -1,7 +1,7 @@
 """The identity of a node: the role of its instance profile, in a session named like the instance's id, as a bearer
 token for the cluster.
 
-On EC2 the instance's metadata service provides those credentials; here STS does. The token is what `aws eks get-token`
+The instance's metadata service provides those credentials. The token is what `aws eks get-token`
 prints: `k8s-aws-v1.` and a presigned GetCallerIdentity with the cluster's name in a signed header.
 """
 
@@ -12,9 +12,8 @@ from typing import Final
 from botocore.auth import SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from botocore.exceptions import ClientError
 
-from joiner_local.node_agent.instance_source import InstanceReader
+from joiner_local.node_agent.instance_source import InstanceMetadata
 from joiner_local.node_agent.node_registration import Unbootable
 
 EXPIRES: Final = 60  # seconds, as the real client sets it; the reviewer accepts a token for 15 minutes
@@ -37,15 +36,9 @@ class RoleSession:
         return "k8s-aws-v1." + base64.urlsafe_b64encode(str(request.url).encode()).decode().rstrip("=")
 
 
-def assume_profile_role(aws: InstanceReader, profile_arn: str, instance_id: str) -> RoleSession:
-    """Assume the role. Raises Unbootable for an instance without a role: it has no credentials to join with."""
-    if not profile_arn:
-        raise Unbootable("the instance has no instance profile, so no credentials")
-    name = profile_arn.rpartition("/")[2]
-    try:
-        if not (role := aws.role_of_profile(name)):
-            raise Unbootable(f"the instance profile {name} has no role")
-        given = aws.assume_role(role, instance_id)
-    except ClientError as error:
-        raise Unbootable(f"no credentials from the instance profile {name}: {error}") from error
-    return RoleSession(given["AccessKeyId"], given["SecretAccessKey"], given["SessionToken"])
+def profile_session(metadata: InstanceMetadata) -> RoleSession:
+    """Return the session of the profile's role. Raises Unbootable for an instance without a role: it has no credentials
+    to join with."""
+    if (given := metadata.credentials) is None:
+        raise Unbootable("the instance has no instance profile with a role, so no credentials")
+    return RoleSession(given["accessKeyId"], given["secretAccessKey"], given["token"])

@@ -18,9 +18,9 @@ from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.control_plane.kubeconfig import ApiServerEndpoint
 from joiner_local.node_agent.boot_settings import BootSettings
 from joiner_local.node_agent.image_software import ImageSoftware, software_of
-from joiner_local.node_agent.instance_source import InstanceReader, JoinedCluster
+from joiner_local.node_agent.instance_source import InstanceMetadata, InstanceReader, JoinedCluster
 from joiner_local.node_agent.node_capacity import NodeCapacity
-from joiner_local.node_agent.node_identity import assume_profile_role
+from joiner_local.node_agent.node_identity import profile_session
 from joiner_local.node_agent.node_objects import FAULT, KUBELET, Ec2Instance, NodeSoftware, Object, registered
 from joiner_local.node_agent.node_registration import Unbootable
 
@@ -40,14 +40,14 @@ class NodeJoining:
     cluster: str
     folder: Path
 
-    def join(self, instance: Ec2Instance, *, ready_after: float, fault: str = "") -> None:
-        """Join. Raises Unbootable or NotYet."""
+    def join(self, instance: Ec2Instance, metadata: InstanceMetadata, *, ready_after: float, fault: str = "") -> Object:
+        """Join; return the Node as the API server stores it. Raises Unbootable or NotYet."""
         facts = self.aws.cluster(self.cluster)
         image = software_of(self.aws.image_name(instance.image_id))
         software = _software(image, facts)
-        config = image.read(self.aws.user_data(instance.id))
+        config = image.read(metadata.user_data)
         _check_cluster(config, facts, instance)
-        machine = self.aws.machine(instance, image.data_device)
+        machine = self.aws.machine(instance, _volume_size(instance, metadata, image.data_device))
         capacity = NodeCapacity.of(
             machine.with_windows() if image.windows_build else machine,
             config.kubelet,
@@ -67,8 +67,7 @@ class NodeJoining:
                 node["metadata"]["name"] = f"worker-{instance.id}"
             case "no-devices":
                 _remove_devices(node["status"])
-        session = assume_profile_role(self.aws, instance.profile_arn, instance.id)
-        token = session.eks_token(self.aws.endpoint, self.aws.region, config.cluster)
+        token = profile_session(metadata).eks_token(self.aws.endpoint, self.aws.region, config.cluster)
         try:
             kube = KubeApi(
                 ApiServerEndpoint(config.endpoint, self._authority(config.certificate_authority)),
@@ -77,7 +76,7 @@ class NodeJoining:
             )
         except InvalidAuthority as error:
             raise NotYet(f"the user data's CA cannot be used for {node['metadata']['name']}: {error}") from error
-        _register(kube, node)
+        return _register(kube, node)
 
     def _authority(self, pem: bytes) -> Path:
         path = self.folder / f"{hashlib.sha256(pem).hexdigest()[:16]}.crt"
@@ -127,20 +126,28 @@ def _check_addresses(config: BootSettings, facts: JoinedCluster, instance: Ec2In
         raise Unbootable(f"{instance.id} has no IPv6 address, and the ipFamily of {facts.name} is ipv6")
 
 
-def _register(kube: KubeApi, node: Object) -> None:
+def _volume_size(instance: Ec2Instance, metadata: InstanceMetadata, device: str) -> int:
+    """Return the GiB of the volume with the files of pods; the root volume, if the image names none."""
+    name = device or instance.root_device
+    if name not in metadata.volumes:
+        raise Unbootable(f"the instance has no volume {name}")
+    return metadata.volumes[name]
+
+
+def _register(kube: KubeApi, node: Object) -> Object:
     try:
-        kube.create("/api/v1/nodes", node)
+        return kube.create("/api/v1/nodes", node)
     except ApiError as error:
         if error.status != EXISTS:
             raise NotYet(f"{REFUSED.get(error.status, 'the API server refuses it')}: {error}") from error
-        _return(kube, node)
+        return _return(kube, node)
     except urllib3.exceptions.SSLError as error:
         raise NotYet(f"the API server is not signed by the user data's CA: {error}") from error
     except urllib3.exceptions.HTTPError as error:
         raise NotYet(f"the API server cannot be reached: {error}") from error
 
 
-def _return(kube: KubeApi, node: Object) -> None:
+def _return(kube: KubeApi, node: Object) -> Object:
     """Handle an existing node: this instance was stopped and started, or another instance had the name."""
     path = f"/api/v1/nodes/{node['metadata']['name']}"
     try:
@@ -149,6 +156,6 @@ def _return(kube: KubeApi, node: Object) -> None:
             raise NotYet(
                 f"{node['metadata']['name']} is {present['spec'].get('providerID')}, whose node is still there"
             )
-        kube.merge(path, {"metadata": {"labels": {KUBELET: "kwok"}}})
+        return kube.merge(path, {"metadata": {"labels": {KUBELET: "kwok"}}})
     except ApiError as error:
         raise NotYet(f"the API server refuses its node's update: {error}") from error

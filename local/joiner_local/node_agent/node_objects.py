@@ -40,19 +40,12 @@ class Ec2Instance:
     zone: str
     architecture: str
     image_id: str
-    profile_arn: str
     root_device: str
-    volumes: Mapping[str, str]  # device name -> volume id
     efa_interfaces: int = 0
     ipv6_address: str = ""
 
     @classmethod
     def from_ec2(cls, answer: Mapping[str, Any]) -> "Ec2Instance":
-        volumes = {
-            device["DeviceName"]: device["Ebs"]["VolumeId"]
-            for device in answer.get("BlockDeviceMappings", [])
-            if "Ebs" in device
-        }
         return cls(
             id=answer["InstanceId"],
             name=answer["PrivateDnsName"],
@@ -61,9 +54,7 @@ class Ec2Instance:
             zone=answer["Placement"]["AvailabilityZone"],
             architecture=answer["Architecture"],
             image_id=answer["ImageId"],
-            profile_arn=answer.get("IamInstanceProfile", {}).get("Arn", ""),
             root_device=answer.get("RootDeviceName", ""),
-            volumes=volumes,
             ipv6_address=answer.get("Ipv6Address") or "",
             efa_interfaces=sum(
                 nic.get("InterfaceType", "").startswith("efa") for nic in answer.get("NetworkInterfaces", [])

@@ -143,6 +143,7 @@ def _stop(instance: Any) -> None:
 
 def _start(instance: Any) -> None:
     _unseen(instance).start()
+    instance.launch_time = utcnow()
     instance.state_reason = StateReason()
     instance._reason = ""
     booted([instance])
