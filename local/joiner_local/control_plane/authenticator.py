@@ -17,7 +17,7 @@ import threading
 import urllib.parse
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -173,6 +173,7 @@ class Authenticator:
     listener: socket.socket
     cluster: str
     aws: str  # endpoint of the local AWS: STS, EKS and EC2
+    _: KW_ONLY
     admin: Callable[[], KubeApi]  # reads aws-auth
     fresh: float = FRESH
     refusals: deque[str] = field(default_factory=lambda: deque(maxlen=100))

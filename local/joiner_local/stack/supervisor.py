@@ -112,7 +112,7 @@ class Supervisor:
         address = aws.wait_ready()
         self.note(aws=address)
         self.record_step("local AWS ready")
-        self.authenticator = Authenticator(self.listener, self.plan.cluster, address, control_plane.admin)
+        self.authenticator = Authenticator(self.listener, self.plan.cluster, address, admin=control_plane.admin)
         self.authenticator.serve()
         cdk_bootstrap.prepare_account(address)
         seed_network(address, self.plan.cluster, version=kubernetes_version().rpartition(".")[0])
