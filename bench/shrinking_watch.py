@@ -13,7 +13,7 @@ from typing import Final
 
 import urllib3
 
-from bench.workloads import NODE_CLAIMS, PODS
+from bench.applied_workloads import NODE_CLAIMS, PODS, price_per_hour
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
 
 WATCHED_SECONDS: Final = 1800
@@ -65,6 +65,11 @@ class ShrinkingWatch:
         """Return the seconds since the watch began."""
         return time.monotonic() - self._began
 
+    @property
+    def quiet_seconds(self) -> float:
+        """Return the seconds since the last change."""
+        return self.seconds - (self.moments[-1].at if self.moments else 0.0)
+
     def _list(self, path: str, note: Callable[[str, Object], None]) -> str:
         listed = self._kube.get(path)
         for found in listed["items"]:
@@ -95,8 +100,7 @@ class ShrinkingWatch:
         if event == "DELETED" or _is_terminating(claim):
             self._prices.pop(name, None)
         else:
-            annotations = claim["metadata"].get("annotations") or {}
-            self._prices[name] = float(annotations.get("joiner.dev/price-per-hour", 0))
+            self._prices[name] = price_per_hour(claim)
 
     def _note_moment(self) -> None:
         self._created |= self._running.keys() - self._known

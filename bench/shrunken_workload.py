@@ -7,10 +7,10 @@ of `joiner.disruption.consolidation` are applied one after the other until nothi
 import random
 from typing import Any, Final
 
+from bench.applied_workloads import FAMILIES
 from bench.cases import CLASSES, SHIPPED, Json, pods_of, read_catalogue
 from bench.consolidation_waves import evictions_until, waves
 from bench.fragmented_clusters import claim_and_node, running
-from bench.workloads import FAMILIES
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot
 from joiner.planning.planner import plan

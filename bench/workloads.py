@@ -1,8 +1,9 @@
 """Three workloads from `kubectl apply` to the last running pod, stage by stage: `python -m bench.workloads`.
 
-Each workload runs on a separate local stack with a boot delay of five seconds. Karpenter's times for the same workloads
-were recorded with its KWOK provider on the same control plane binaries, instance types, prices and boot delay, on two
-quiet cores; they are shown beside Joiner's. Compare on a quiet machine only.
+Each workload runs on a separate local stack with a boot delay of five seconds. With `--karpenter`, Karpenter's KWOK
+program runs it afterwards on the same machine (`bench.karpenter_cluster`): same control plane, instance types, prices,
+allocatable and boot delay. Without it, the tables show figures that were recorded on another machine, whose times
+cannot be compared. Compare on a quiet machine only.
 
 The stages are the states of the executions, by the seconds from `apply` to the first entry and the last exit. The time
 of functions is the sum of their REPORT lines, and their CPU time is that of their sandboxes, starts included. So both
@@ -14,7 +15,6 @@ import argparse
 import re
 import statistics
 import sys
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -23,7 +23,22 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from bench.applied_workloads import (
+    BOOT_SECONDS,
+    FAMILIES,
+    NODE_CLAIMS,
+    PODS,
+    POOL,
+    WHEN_EMPTY,
+    WORKLOADS,
+    Workload,
+    WorkloadCost,
+    apply_workload,
+    price_per_hour,
+)
 from bench.benchmark_stack import deployed_stack
+from bench.karpenter_program import karpenter_version
+from bench.karpenter_runs import run_with_karpenter
 from bench.lambda_reports import reports, service_names
 from bench.lifecycle import quantile
 from bench.process_seconds import cpu_seconds, spent
@@ -34,86 +49,8 @@ from joiner_local.demo.change_watch import until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import LocalStack
 
-BOOT_SECONDS: Final = 5.0
-LIMIT: Final = 300.0
-POLL: Final = 0.5  # seconds
-NOT_RUNNING: Final = "fieldSelector=status.phase!=Running&limit=1"
-"""A query for one such pod: lists of a thousand pods would use a tenth of the machine."""
-PODS: Final = "/api/v1/namespaces/default/pods"
-DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
-NODE_CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
-ZONE: Final = "topology.kubernetes.io/zone"
-HOSTNAME: Final = "kubernetes.io/hostname"
-
 WEBHOOK_CALLS: Final = re.compile(r"^apiserver_admission_webhook_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
-
-FAMILIES: Final = ("m5", "c5", "r5", "m6i", "c6i", "r6i")
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """Deployments that are applied together, and Karpenter's result: seconds, nodes, $/h. `largest` is the limit of
-    vCPUs of an instance type."""
-
-    name: str
-    deployments: tuple[Object, ...]
-    largest: int
-    karpenter: tuple[float, int, float]
-
-    @property
-    def pods(self) -> int:
-        """Return the number of its pods."""
-        return sum(int(one["spec"]["replicas"]) for one in self.deployments)
-
-
-def deployment(name: str, replicas: int, cpu: str, memory: str, spec: Object | None = None) -> Object:
-    """Return a deployment whose pods have these requests."""
-    labels = {"app": name}
-    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
-    pod = {
-        "containers": [container],
-        "terminationGracePeriodSeconds": 0,
-        "automountServiceAccountToken": False,
-        **(spec or {}),
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
-
-
-def spread_deployments() -> tuple[Object, ...]:
-    """Return ten deployments of 30 pods from 250m to 3 CPU with a zone spread; three keep their pods on separate
-    hosts."""
-    found = []
-    for number, cpu in enumerate((250, 500, 500, 750, 1000, 1000, 1500, 2000, 2500, 3000)):
-        selector = {"matchLabels": {"app": f"w3-{number}"}}
-        spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-        spec: Object = {"topologySpreadConstraints": [spread]}
-        if number % 4 == 0:
-            apart = [{"labelSelector": selector, "topologyKey": HOSTNAME}]
-            spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}}
-        found.append(deployment(f"w3-{number}", 30, f"{cpu}m", f"{2 * cpu}Mi", spec))
-    return tuple(found)
-
-
-WORKLOADS: Final = (
-    Workload("W1", (deployment("w1", 17, "1", "1536Mi"),), 256, (10.4, 1, 1.36)),
-    Workload(
-        "W2",
-        (deployment("w2-small", 500, "900m", "3100Mi"), deployment("w2-large", 500, "3500m", "28Gi")),
-        33,
-        (43.7, 78, 148.4),
-    ),
-    Workload("W3", spread_deployments(), 256, (21.1, 37, 24.9)),
-)
 
 
 def pool(largest: int) -> list[Object]:
@@ -124,12 +61,12 @@ def pool(largest: int) -> list[Object]:
         {"key": f"{key}family", "operator": "In", "values": list(FAMILIES)},
         {"key": f"{key}cpu", "operator": "Lt", "values": [str(largest)]},
     ]
-    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "bench"}
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": POOL}
     return [
         {
             "apiVersion": "karpenter.k8s.aws/v1",
             "kind": "EC2NodeClass",
-            "metadata": {"name": "bench"},
+            "metadata": {"name": POOL},
             "spec": {
                 "role": "KarpenterNodeRole-joiner-demo",
                 "amiSelectorTerms": [{"alias": "al2023@latest"}],
@@ -140,10 +77,10 @@ def pool(largest: int) -> list[Object]:
         {
             "apiVersion": "karpenter.sh/v1",
             "kind": "NodePool",
-            "metadata": {"name": "bench"},
+            "metadata": {"name": POOL},
             "spec": {
                 "template": {"spec": {"nodeClassRef": reference, "requirements": requirements}},
-                "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"},
+                "disruption": WHEN_EMPTY,
             },
         },
     ]
@@ -186,20 +123,11 @@ class WorkloadRun:
         kube.apply_manifests(pool(workload.largest))
         self._wait_until_validated()
         cpu, programs = self._cpu_seconds(), cpu_seconds(self._stack.known.supervisor)
-        began = time.time()
-        for one in workload.deployments:
-            kube.create(DEPLOYMENTS, one)
-        while True:
-            done = not kube.items(f"{PODS}?{NOT_RUNNING}") and len(kube.items(PODS)) >= workload.pods
-            if done or time.time() - began > LIMIT:
-                break
-            time.sleep(POLL)
-        ended = time.time()
+        began, ended = apply_workload(kube, workload)
         used = spent(programs, cpu_seconds(self._stack.known.supervisor))
         pods = kube.items(PODS)
         running = sum(one["status"].get("phase") == "Running" for one in pods)
         claims = kube.items(NODE_CLAIMS)
-        price = sum(float(one["metadata"]["annotations"]["joiner.dev/price-per-hour"]) for one in claims)
         stages, count = self._stages(began)
         nodes = kube.items("/api/v1/nodes")
         started = read_pods(nodes, pods)
@@ -207,7 +135,7 @@ class WorkloadRun:
             workload,
             seconds=ended - began,
             nodes=len(claims),
-            price_per_hour=price,
+            price_per_hour=sum(map(price_per_hour, claims)),
             running=running,
             stages=stages,
             milestones=milestones(stages, nodes, pods, began),
@@ -292,8 +220,9 @@ def webhook_calls(metrics: str) -> dict[str, dict[str, int]]:
     return {name: dict(sorted(calls[name].items())) for name in sorted(calls)}
 
 
-def comparison(found: Sequence[Outcome]) -> Table:
-    """Return one line for each workload: Joiner's time, nodes and price beside Karpenter's."""
+def comparison(found: Sequence[Outcome], karpenter: Mapping[str, WorkloadCost]) -> Table:
+    """Return one line for each workload: Joiner's time, nodes and price beside Karpenter's. `karpenter` has what was
+    measured, by workload; for others the recorded figures are shown."""
     columns = (
         "workload",
         "pods",
@@ -306,18 +235,19 @@ def comparison(found: Sequence[Outcome]) -> Table:
         "Ready → Running p95",
         "allowed → Running p95",
     )
-    shown = Table(*columns, title="apply → all pods running", title_justify="left", box=None, padding=(0, 2))
+    title = f"apply → all pods running, beside {_source(karpenter)}"
+    shown = Table(*columns, title=title, title_justify="left", box=None, padding=(0, 2))
     for one in found:
-        seconds, nodes, price = one.workload.karpenter
+        beside = karpenter.get(one.workload.name, one.workload.karpenter)
         shown.add_row(
             one.workload.name,
             f"{one.running}/{one.workload.pods}",
             f"{one.seconds:.1f}",
-            f"{seconds:.1f}",
+            f"{beside.seconds:.1f}",
             str(one.nodes),
-            str(nodes),
+            str(beside.nodes),
             f"{one.price_per_hour:.2f}",
-            f"{price:.2f}",
+            f"{beside.price_per_hour:.2f}",
             *(
                 f"{quantile(waits, 0.95):.0f} s (p50 {statistics.median(waits):.0f} s)" if waits else ""
                 for waits in (one.ready_to_running, one.allowed_to_running)
@@ -326,8 +256,13 @@ def comparison(found: Sequence[Outcome]) -> Table:
     return shown
 
 
-def milestone_table(found: Sequence[Outcome]) -> Table:
-    """Return the first and the last moment of each stage, by workload; only the last one of Karpenter is recorded."""
+def _source(karpenter: Mapping[str, WorkloadCost]) -> str:
+    measured = f"Karpenter {karpenter_version()} in this run"
+    return measured if karpenter else "Karpenter as recorded on another machine"
+
+
+def milestone_table(found: Sequence[Outcome], karpenter: Mapping[str, WorkloadCost]) -> Table:
+    """Return the first and the last moment of each stage, by workload; of Karpenter only the last one is known."""
     names = list(dict.fromkeys(each.name for one in found for each in one.milestones))
     columns = [name for one in found for name in (one.workload.name, "last")]
     title = "seconds after apply, first and last"
@@ -337,7 +272,8 @@ def milestone_table(found: Sequence[Outcome]) -> Table:
         cells = [("", "") if each is None else (f"{each.first:.1f}", f"{each.last:.1f}") for each in reached]
         shown.add_row(name, *(cell for pair in cells for cell in pair))
     shown.add_row("all Running", *(cell for one in found for cell in ("", f"{one.seconds:.1f}")))
-    shown.add_row("Karpenter", *(cell for one in found for cell in ("", f"{one.workload.karpenter[0]:.1f}")))
+    beside = [karpenter.get(one.workload.name, one.workload.karpenter) for one in found]
+    shown.add_row("Karpenter", *(cell for one in beside for cell in ("", f"{one.seconds:.1f}")))
     return shown
 
 
@@ -367,16 +303,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m bench.workloads", description="three workloads, from apply to the last running pod"
     )
     parser.add_argument("--only", default="", help="names of workloads, separated by commas")
+    parser.add_argument("--karpenter", action="store_true", help="also with Karpenter, which is built if necessary")
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 140, soft_wrap=not sys.stdout.isatty())
     wanted = [one for one in WORKLOADS if not options.only or one.name in options.only.split(",")]
-    found = []
+    found: list[Outcome] = []
+    karpenter: dict[str, WorkloadCost] = {}
     for workload in wanted:
         with deployed_stack(BOOT_SECONDS) as stack:
             found.append(WorkloadRun(stack).run(workload))
         console.print(stage_table(found[-1]))
-    console.print(milestone_table(found))
-    console.print(comparison(found))
+        if options.karpenter:
+            karpenter[workload.name] = run_with_karpenter(workload)
+    console.print(milestone_table(found, karpenter))
+    console.print(comparison(found, karpenter))
     return 0 if all(one.running == one.workload.pods for one in found) else 1
 
 

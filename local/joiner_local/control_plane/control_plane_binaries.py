@@ -6,18 +6,14 @@ the lock files, the Go release and the flags, so a changed pin builds beside the
 share a build.
 """
 
-import hashlib
 import os
-import re
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from joiner_local.tooling import build_cache, command_progress, toolchains
+from joiner_local.tooling import build_cache, command_progress, go_programs, toolchains
 from joiner_local.tooling.command_progress import Say
 
 SOURCES: Final = Path(__file__).parents[2] / "controlplane"
@@ -56,36 +52,13 @@ def find_or_build(venv: Path, say: Say) -> Binaries:
     return Binaries(build_cache.made_once(folder, lambda fresh: _build(go, fresh, say), what="control plane", say=say))
 
 
-def _environment() -> dict[str, str]:
-    """Return an environment without the user's Go settings, except the source of modules and the folders of Go's
-    caches.
-    """
-    settled = {
-        "GOFLAGS": "-mod=readonly",
-        "GOWORK": "off",
-        "GOTOOLCHAIN": "local",
-        "CGO_ENABLED": "0",
-        "GOOS": "",
-        "GOARCH": "",
-    }
-    return {**os.environ, **settled}
-
-
 def kubernetes_version() -> str:
     """Return the release in the lock file, without the `v`.
 
     >>> kubernetes_version().startswith("1.")
     True
     """
-    return _locked("kubernetes", "k8s.io/kubernetes")
-
-
-def _locked(folder: str, module: str) -> str:
-    found = re.search(
-        rf"^\s*(?:require )?{re.escape(module)} v(\S+)", (SOURCES / folder / "go.mod").read_text(), re.MULTILINE
-    )
-    assert found is not None, f"{SOURCES / folder}/go.mod names no {module}"
-    return found[1]
+    return go_programs.locked_version(SOURCES / "kubernetes", "k8s.io/kubernetes")
 
 
 def _linker_flags() -> str:
@@ -102,46 +75,34 @@ def _linker_flags() -> str:
 
 
 def _key(go: Path) -> str:
-    release = subprocess.run([go, "version"], capture_output=True, text=True, check=True).stdout
-    digest = hashlib.sha256(release.encode() + _linker_flags().encode() + b"-trimpath CGO_ENABLED=0")
-    for folder in ("kubernetes", "etcd"):
-        for name in ("go.mod", "go.sum"):
-            digest.update((SOURCES / folder / name).read_bytes())
-    return f"{kubernetes_version()}-{digest.hexdigest()[:16]}"
+    digest = go_programs.build_digest(go, _linker_flags(), SOURCES / "kubernetes", SOURCES / "etcd")
+    return f"{kubernetes_version()}-{digest}"
 
 
 def _build(go: Path, folder: Path, say: Say) -> None:
     version = kubernetes_version()
-    releases = (
-        f"Kubernetes {version}, etcd {_locked('etcd', ETCD_PACKAGE)}, KWOK {_locked('kubernetes', 'sigs.k8s.io/kwok')}"
-    )
+    etcd_version = go_programs.locked_version(SOURCES / "etcd", ETCD_PACKAGE)
+    kwok_version = go_programs.locked_version(SOURCES / "kubernetes", "sigs.k8s.io/kwok")
+    releases = f"Kubernetes {version}, etcd {etcd_version}, KWOK {kwok_version}"
     say(f"building {releases}: some minutes, once on this machine")
     began = time.monotonic()
     # `go install` would name it after the last part of its path: server.
     etcd = [go, "build", "-v", "-trimpath", "-ldflags=-s -w", "-o", folder / "etcd", ETCD_PACKAGE]
-    command_progress.run("etcd", etcd, say, cwd=SOURCES / "etcd", env=_environment(), describe=_compiling)
+    command_progress.run(
+        "etcd", etcd, say, cwd=SOURCES / "etcd", env=go_programs.environment(), describe=go_programs.describe_build
+    )
     tools = [go, "install", "-v", "-trimpath", f"-ldflags={_linker_flags()}", "tool"]
     command_progress.run(
         "Kubernetes",
         tools,
         say,
         cwd=SOURCES / "kubernetes",
-        env=_environment() | {"GOBIN": str(folder)},
-        describe=_compiling,
+        env=go_programs.environment() | {"GOBIN": str(folder)},
+        describe=go_programs.describe_build,
     )
     if missing := Binaries(folder).missing():
         raise BinariesMissing(f"Go says it is done, but there is no {', '.join(missing)}")
     say(f"control plane built in {time.monotonic() - began:.0f} s")
-
-
-def _compiling(output: Sequence[str]) -> str:
-    """Describe the progress: Go prints each package when it begins it, and each module that it downloads.
-
-    >>> _compiling(["go: downloading k8s.io/api v0.36.3", "net/http", "k8s.io/api/core/v1"])
-    '2 packages compiled, now k8s.io/api/core/v1'
-    """
-    packages = sum(not line.startswith("go: ") for line in output)
-    return f"{packages} packages compiled, now {output[-1].removeprefix('go: ')}" if output else "reading its modules"
 
 
 def main() -> None:
