@@ -1,11 +1,13 @@
 """A large workload that shrinks, on a local stack: `python -m bench.consolidation_live`.
 
 The workload W2 of `bench.workloads` (500 pods of 900m and 3100Mi, 500 of 3500m and 28Gi, types below 33 vCPUs) runs.
-Then 300 random pods of each deployment are deleted, and the pool consolidates without a budget. The table shows the
+Then 300 random pods of each deployment are deleted, and the pool consolidates without a budget. The report shows the
 price, the nodes and the pods that were created anew: each time the price has fallen by $2, when it is first at most
-$88, and at rest. With `--karpenter`, Karpenter's KWOK program (`bench.karpenter_cluster`) runs the same afterwards;
-without it, the report ends with figures that were recorded on another machine, whose times cannot be compared.
-`--share` makes the workload smaller, and the price with it. Compare times on a quiet machine only.
+$88, when it is first what it is at rest, and at the last change before the rest.
+
+With `--karpenter`, Karpenter's KWOK program (`bench.karpenter_cluster`) does the same afterwards. Without it, the
+report ends with figures that were recorded on another machine, whose times cannot be compared. `--share` makes the
+workload smaller, and the price with it. Compare times on a quiet machine only.
 
 `--offline` needs no stack: the planner launches the nodes, and the waves of `joiner.disruption.consolidation` are
 applied one after the other (`bench.shrunken_workload`).
@@ -69,11 +71,12 @@ def show(name: str, found: list[Moment], cheap: float) -> None:
     first, last = found[0], found[-1]
     then = first_at(found, cheap)
     print(name)
-    print(f"before                    {line(first)}")
+    print(f"{'before':26}{line(first)}")
     for one in steps_of_price(found, STEP)[1:]:
         print(f"{'':26}{line(one)}")
     print(f"{f'at most ${cheap:g}/h':26}{line(then) if then else 'never'}")
-    print(f"at rest                   {line(last)}")
+    print(f"{'final price':26}{line(first_at(found, last.price) or last)}")
+    print(f"{'last change':26}{line(last)}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
