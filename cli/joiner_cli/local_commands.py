@@ -4,7 +4,7 @@ cluster.
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,8 +23,23 @@ app = typer.Typer(no_args_is_help=True, help="An EKS cluster and its AWS account
 
 commentary = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
+
+def _absolute_path(folder: Path) -> Path:
+    """Return the folder as an absolute path; a wrong command line if the working folder does not exist any more."""
+    try:
+        return folder.absolute()
+    except FileNotFoundError as error:
+        raise typer.BadParameter(f"{folder}: the working folder does not exist: name an absolute path") from error
+
+
 Root = Annotated[
-    Path, typer.Option("--root", help="Folder of the stack; each folder is a separate stack.", show_default=".local")
+    Path,
+    typer.Option(
+        "--root",
+        help="Folder of the stack; each folder is a separate stack.",
+        show_default=".local",
+        callback=_absolute_path,
+    ),
 ]
 DEFAULT_ROOT = REPOSITORY / ".local"
 
@@ -133,7 +148,7 @@ def knob(
     """Change what the local AWS simulates: capacity, prices, interruptions, boot times, faults."""
     try:
         asked = json.loads(request)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f"not JSON: {error}") from error
     if not isinstance(asked, dict):
         raise typer.BadParameter(f"{request} is not a JSON object: write {{...}}")
@@ -149,4 +164,6 @@ def knob(
 
 
 def _relative_path(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    with suppress(OSError):  # the working folder does not exist any more
+        return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return path

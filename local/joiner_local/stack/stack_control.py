@@ -11,6 +11,7 @@ stacks with different roots run side by side. `LocalStack(root)` finds a stack t
 
 import fcntl
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -71,7 +72,7 @@ class LocalStack:
     _supervisor: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self.root = self.root.resolve()
+        self.root = Path(os.path.realpath(self.root))  # Path.resolve raises an error for a link to itself
 
     # --- start and end ---
 

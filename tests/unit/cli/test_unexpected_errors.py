@@ -4,12 +4,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from joiner_cli.commands import app
 from joiner_cli.unexpected_errors import describe_unexpected_error, run_reported
+from joiner_local.stack.stack_record import NAME
 from tests.unit.cli.command_runs import deployment, joiner, pool, write
 
 RUN = "from joiner_cli.app import main; main()"
@@ -185,17 +189,61 @@ ODD: Sequence[Sequence[str]] = [
     ["catalogue", "[", "-o", "json"],
     ["catalogue", "\udcff"],
     ["catalogue", "--catalogue", "manifests.yaml"],
+    ["status", ""],
+    ["status", "shop", "--region", "\udcff"],
     ["pause", ""],
+    ["pause", "shop", "--region", "no region"],
     ["resume", "\udcff"],
+    ["admit-installer", "--cluster", "\udcff"],
+    ["admit-installer", "--cluster", "shop", "--region", "no region"],
     ["accept", "--cluster", "\udcff"],
+    ["accept", "--cluster", "shop", "--region", "\udcff"],
     ["uninstall", "--cluster", "../..", "--nodes", "keep"],
+    ["uninstall", "--cluster", "shop", "--nodes", "keep", "--region", "no region"],
+    ["local", "up", "--root", "manifests.yaml", "--no-deploy"],
+    ["local", "up", "--root", "x" * 5000, "--no-deploy"],
+    ["local", "up", "--root", "manifests.yaml", "--no-deploy", "--boot-seconds", "nan"],
+    ["local", "down", "--root", "manifests.yaml"],
+    ["local", "down", "--root", "x" * 5000],
+    ["local", "status", "--root", "\udcff"],
+    ["local", "status", "--root", "x" * 5000],
+    ["local", "status", "--root", "manifests.yaml"],
+    ["local", "status", "--root", "loop"],
+    ["local", "status", "--root", "half"],
+    ["local", "fire-sweep", "--root", ""],
+    ["local", "fire-sweep", "--root", "manifests.yaml"],
+    ["local", "knob", "\udcff", "[]"],
+    ["local", "knob", "", "{"],
+    ["local", "knob", "agent/boot", "[" * 100_000],
+    ["local", "knob", "capacity", "{}", "--root", "x" * 5000],
 ]
+"""At least one for each command; a folder `half` has a record that is cut off, `loop` is a link to itself."""
+
+
+def commands_of(group: Any, *names: str) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each command of the app, those of its groups included."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, *names, name)
+        else:
+            yield (*names, name)
+
+
+def test_every_command_is_tried_with_odd_input() -> None:
+    commands = set(commands_of(get_command(app)))
+    tried = {command for command in commands if any(tuple(case[: len(command)]) == command for case in ODD)}
+
+    assert {("explain", "pod"), ("local", "knob")} <= commands  # those of groups, too
+    assert sorted(commands - tried) == []
 
 
 def test_odd_input_never_ends_in_a_traceback_or_an_unexpected_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, pool(), deployment("web", 3))
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / NAME).write_text('{"state": ', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
     ended = {tuple(arguments): joiner(*arguments) for arguments in ODD}  # an unexpected error is raised here
@@ -203,7 +251,15 @@ def test_odd_input_never_ends_in_a_traceback_or_an_unexpected_error(
     assert {arguments: answer.exit_code for arguments, answer in ended.items() if answer.exit_code not in (0, 1)} == {}
 
 
-@pytest.mark.parametrize("arguments", [["plan", "-f", "."], ["catalogue", "m5.large"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["plan", "-f", "."],
+        ["explain", "pod", "web", "-f", "."],
+        ["catalogue", "m5.large"],
+        *(["local", command, "--root", root] for command in ("status", "down", "fire-sweep") for root in ("x", "/x")),
+    ],
+)
 def test_a_deleted_working_folder_is_no_unexpected_error(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
