@@ -60,7 +60,9 @@ def test_a_life_cycle_reads_every_page_of_every_list(troubled: Actor) -> None:
 
     go_up_and_down(troubled)
 
-    paged = {(caller, call) for caller, call in troubled.knob("faults/pages", size=0)["paged"]}
+    pages = troubled.knob("faults/pages", size=0)
+    assert pages["unread"] == []
+    paged = {(caller, call) for caller, call in pages["paged"]}
     assert paged >= {
         ("find_pending_pods", "kube LIST pods"),
         ("find_pending_pods", "kube LIST machines"),

@@ -1,5 +1,6 @@
 """Injected faults: which calls they affect, and what such a call has done."""
 
+import gzip
 import json
 import ssl
 import threading
@@ -19,6 +20,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters.tls import client_context
+from joiner_local.aws.fault_injection.small_pages import SmallPages
 from joiner_local.control_plane.pki import CertificateAuthority
 from tests.local.running_aws import RunningAws, eventually
 
@@ -190,3 +192,25 @@ def test_the_api_server_s_door_passes_on_what_nothing_happens_to(local_aws: Runn
     assert (answer.status, answer.data) == (409, b"{}Bearer t:/api/v1/nodes/a?x=1")
     server.shutdown()
     server.server_close()
+
+
+def test_a_list_without_a_limit_and_one_whose_next_page_is_not_asked_for_are_reported() -> None:
+    def answer(further: str) -> bytes:
+        return json.dumps({"kind": "PodList", "metadata": {"continue": further} if further else {}}).encode()
+
+    pages = SmallPages()
+    pages.set({"size": 2})
+
+    assert pages.of_list("/api/v1/pods?limit=500", "whole", "kube LIST pods") == "/api/v1/pods?limit=2"
+    pages.answered("whole", "kube LIST pods", answer("token-1"))
+    pages.of_list("/api/v1/pods?limit=500&continue=token-1", "whole", "kube LIST pods")
+    pages.answered("whole", "kube LIST pods", gzip.compress(answer("")))
+    pages.of_list("/api/v1/nodes?limit=500", "first", "kube LIST nodes")
+    pages.answered("first", "kube LIST nodes", gzip.compress(answer("token-2")))
+    assert pages.of_list("/api/v1/nodes", "unlimited", "kube LIST nodes") == "/api/v1/nodes"
+
+    assert pages.set({"size": 0}) == {
+        "paged": [("whole", "kube LIST pods")],
+        "unread": [("first", "kube LIST nodes"), ("unlimited", "kube LIST nodes")],
+    }
+    assert pages.set({"size": 0}) == {"paged": [], "unread": []}

@@ -4,7 +4,6 @@ The local AWS divides its lists into small pages (`faults/pages`); the result is
 """
 
 import ast
-import itertools
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -26,10 +25,12 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.node_access import Kept, NodeAccess
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
+from joiner_cli.acceptance.acceptance_run import read_left_states
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.pricing.price_list import PAGE as PRICES
 from tests.local.launch_fixtures import LaunchPad
 from tests.local.running_aws import RunningAws
+from tests.local.state_machine_runs import Sfn, machine
 
 pytestmark = pytest.mark.local
 
@@ -39,10 +40,28 @@ NOTHING = json.dumps(
 )
 MANY = 5
 ROOT = Path(__file__).parents[2]
-SERVICES = ("ec2", "iam", "eks", "s3", "dynamodb", "ssm", "sqs", "stepfunctions", "events", "lambda", "pricing", "sts")
+SERVICES = (
+    "ec2",
+    "iam",
+    "eks",
+    "s3",
+    "dynamodb",
+    "ssm",
+    "sqs",
+    "stepfunctions",
+    "events",
+    "lambda",
+    "pricing",
+    "sts",
+    "cloudformation",
+)
+OURS = ("functions", "layers/joiner/python/joiner", "cli/joiner_cli")
+"""Folders of code that calls AWS."""
 DIVIDED_BY_THE_CALLER = {
     "query": "joiner.adapters.dynamodb_table follows LastEvaluatedKey",
     "describe_launch_template_versions": "one version of one template is asked for",
+    "describe_stacks": "one stack is asked for by its name",
+    "list_executions": "the latest are asked for, which are the first page",
 }
 """Actions with a paginator that are called without it, and why no result is lost."""
 
@@ -58,6 +77,7 @@ class FiveOfEachKind:
     ledger: Ledger = field(init=False)
     access: NodeAccess = field(init=False)
     role: str = field(init=False)
+    execution: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.cluster = self.aws.fresh("paged")
@@ -66,6 +86,9 @@ class FiveOfEachKind:
         self._list_in_ec2()
         self._list_in_iam_and_eks()
         self._list_in_the_ledger()
+        sfn = Sfn(self.aws)
+        self.execution = sfn.start(sfn.create(machine({f"state-{number}": {"Type": "Pass"} for number in range(MANY)})))
+        sfn.end(self.execution)
 
     def _launch(self) -> None:
         ec2 = self.aws.client("ec2")
@@ -186,6 +209,10 @@ LISTS: dict[str, tuple[str, Callable[[FiveOfEachKind], Any]]] = {
     "assignments": ("dynamodb Query ASSIGNMENT", lambda w: w.ledger.assignments()),
     "waves": ("dynamodb Query WAVE", lambda w: w.ledger.waves()),
     "pairings": ("dynamodb BatchGetItem ", lambda w: w.ledger.pairings(w.ids)),
+    "states that an execution has left": (
+        "states GetExecutionHistory",
+        lambda w: sorted(read_left_states(w.aws.client("stepfunctions"), w.execution)),
+    ),
 }
 
 
@@ -318,16 +345,29 @@ def test_no_action_that_has_pages_is_called_without_its_paginator() -> None:
         node.func.attr
         for tree in trees()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_client(node.func.value)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     }
     assert called & names == set(DIVIDED_BY_THE_CALLER)
     assert "batch_get_item" in called  # calls of clients are found
 
 
-def is_client(value: ast.expr) -> bool:
-    """Return whether an expression is a boto3 client: ``self._client``, ``s3``, ``client("ec2")``."""
-    text = ast.unparse(value)
-    return "client" in text or text.rpartition(".")[2].strip("_") in SERVICES
+def test_every_list_of_the_api_server_is_read_by_pages() -> None:
+    """Only the client builds paths of the API server; it reads one without a name by pages, or creates an object."""
+    lists = 0
+    for tree in trees():
+        calls = [
+            (node.func.attr, node)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        ]
+        paths = [call for name, call in calls if name == "path" and not call.args]
+        around = [(name, call) for name, call in calls if any(path in call.args for path in paths)]
+        assert len(around) == len(paths), ast.unparse(tree)[:200]
+        for name, call in around:
+            creates = name == "ask" and ast.unparse(call.args[0]) == "'POST'"
+            assert creates or name == "_pages", ast.unparse(call)
+            lists += not creates
+    assert lists >= 3
 
 
 def strings_of_calls(*names: str) -> set[str]:
@@ -345,8 +385,7 @@ def strings_of_calls(*names: str) -> set[str]:
 
 @cache
 def trees() -> list[ast.Module]:
-    files = itertools.chain((ROOT / "functions").rglob("*.py"), (ROOT / "layers/joiner/python/joiner").rglob("*.py"))
-    return [ast.parse(file.read_text()) for file in files]
+    return [ast.parse(file.read_text()) for folder in OURS for file in (ROOT / folder).rglob("*.py")]
 
 
 @cache

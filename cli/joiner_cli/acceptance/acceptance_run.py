@@ -184,11 +184,10 @@ class AcceptanceRun:
 
         def check() -> str:
             described = states.describe_execution(executionArn=execution)
-            events = states.get_execution_history(executionArn=execution, maxResults=200)["events"]
-            left = {
-                str(each["stateExitedEventDetails"]["name"]) for each in events if "stateExitedEventDetails" in each
-            }
-            if FIND_PENDING_PODS in left and described["status"] in ("RUNNING", "SUCCEEDED"):
+            if FIND_PENDING_PODS in read_left_states(states, execution) and described["status"] in (
+                "RUNNING",
+                "SUCCEEDED",
+            ):
                 return "find_pending_pods listed the cluster with its own token"
             if described["status"] == "RUNNING":
                 return ""
@@ -325,6 +324,13 @@ class AcceptanceRun:
             for each in self._claims()
         ]
         return "; ".join([*claims, *(f"instance {each.id} is {each.state}" for each in self._instances())])[:800]
+
+
+def read_left_states(states: Any, execution: str) -> set[str]:
+    """Return the names of the states that an execution has left, from all pages of its history."""
+    pages = states.get_paginator("get_execution_history").paginate(executionArn=execution)
+    events = (event for page in pages for event in page["events"])
+    return {str(each["stateExitedEventDetails"]["name"]) for each in events if "stateExitedEventDetails" in each}
 
 
 def connect_api_server(here: DeployedStack) -> Callable[[], Kube]:

@@ -17,6 +17,7 @@ import logging
 import socket
 import time
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -105,12 +106,13 @@ class _Handler(TlsRequestHandler):
             for name, value in self.headers.items()
             if name.lower() not in ("host", "connection", "content-length")
         }
-        fault, path = None, self.path
+        fault, path, asked, caller = None, self.path, "", ""
         if not proxy.rules.idle:
             asked = f"kube {action(self.command, self.path.partition('?')[0])}"
             key = access_key(self.headers.get("authorization") or "")
             fault = proxy.rules.meet(key, asked)
-            path = proxy.rules.pages.of_list(self.path, proxy.rules.callers.name(key), asked)
+            caller = proxy.rules.callers.name(key)
+            path = proxy.rules.pages.of_list(self.path, caller, asked)
         if fault is not None and fault.how == REFUSED:
             self._answer(403, {"content-type": "application/json"}, FORBIDDEN)
             return
@@ -122,6 +124,8 @@ class _Handler(TlsRequestHandler):
         if fault is None or fault.how in (ANSWER_LOST, SLOW):
             answer = proxy.pass_on(self.command, path, headers, body)
             if fault is None or fault.how == SLOW:
+                if answer.status == HTTPStatus.OK:
+                    proxy.rules.pages.answered(caller, asked, answer.data)
                 passed_on = {name: value for name, value in answer.headers.items() if name.lower() in PASSED_ON}
                 self._answer(answer.status, passed_on, answer.data)
                 return

@@ -1,17 +1,20 @@
 """Lists in small pages: a client that reads only the first page misses objects in a small account and cluster, too.
 
 Knob: `POST /_local/faults/pages {"size": 2}`; 0 ends it. Answers `paged`: the callers and their calls that got more
-than one page since the last call of the knob.
+than one page since the last call of the knob; and `unread`: those whose list of the API server had a further page that
+they did not ask for, or no limit at all.
 
 * The API server divides lists itself: a smaller `limit` is sent to it.
 * EC2, IAM and EKS of the local AWS answer with all objects: the answer is cut here, and the token is the position. An
   answer has at most five pages, because each is made anew.
-* DynamoDB and S3 divide lists themselves. Of BatchGetItem the first keys are processed; the others are returned in
+* DynamoDB, S3 and Step Functions divide lists themselves. A request to Step Functions that names the size of its pages
+  is left as it is. Of BatchGetItem the first keys are processed; the others are returned in
   ``UnprocessedKeys``, as DynamoDB does if the answer exceeds 16 MB or the table is throttled.
 
 Only actions that have a paginator in botocore's models are divided: AWS divides no others.
 """
 
+import gzip
 import io
 import json
 import threading
@@ -32,7 +35,9 @@ MOST_PAGES: Final = 5
 TOKEN: Final = "position-"  # noqa: S105 - of a page
 EKS_LISTS: Final = {"access-entries": "accessEntries", "access-policies": "associatedAccessPolicies"}
 """The end of the path of a list of EKS, and its field in the answer."""
+STATES_LISTS: Final = ("GetExecutionHistory", "ListExecutions")
 BATCH: Final = "BatchGetItem"
+GZIP: Final = b"\x1f\x8b"
 
 
 @dataclass(slots=True)
@@ -41,24 +46,44 @@ class SmallPages:
 
     size: int = 0
     _paged: set[tuple[str, str]] = field(default_factory=set)
+    _unlimited: set[tuple[str, str]] = field(default_factory=set)
+    _further: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Continue tokens that no request has named yet, with the call that got each."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def set(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Knob: set the size."""
         with self._lock:
             paged, self._paged = sorted(self._paged), set()
+            unread = sorted({*self._unlimited, *self._further.values()})
+            self._unlimited, self._further = set(), {}
             self.size = read_whole(asked, "size")
-        return {"paged": paged}
+        return {"paged": paged, "unread": unread}
 
     def of_list(self, path: str, caller: str, call: str) -> str:
         """Return the path and query of a list of the API server, with the size as its limit."""
         before, _, query = path.partition("?")
-        if not self.size or not call.startswith("kube LIST") or "limit=" not in query:
+        if not self.size or not call.startswith("kube LIST"):
             return path
         asked = dict(parse_qsl(query))
+        if "limit" not in asked:
+            with self._lock:
+                self._unlimited |= {(caller, call)} if caller else set()
+            return path
         if "continue" in asked:
             self._note(caller, call)
+            with self._lock:
+                self._further.pop(asked["continue"], None)
         return f"{before}?{urlencode({**asked, 'limit': str(self.size)})}"
+
+    def answered(self, caller: str, call: str, answer: bytes) -> None:
+        """Note the further page that an answer of the API server names."""
+        if not self.size or not caller or not call.startswith("kube LIST"):
+            return
+        content = json.loads(gzip.decompress(answer) if answer.startswith(GZIP) else answer)
+        if token := content.get("metadata", {}).get("continue"):
+            with self._lock:
+                self._further[token] = (caller, call)
 
     def serve(
         self,
@@ -82,6 +107,10 @@ class SmallPages:
         elif service == "dynamodb" and divided in ("Query", "Scan"):
             answer = asked.answer(json.dumps({**json.loads(body), "Limit": self.size}).encode())
             if b'"LastEvaluatedKey"' in answer.body:
+                self._note(caller, call)
+        elif service == "states" and divided in STATES_LISTS and b'"maxResults"' not in body:
+            answer = asked.answer(json.dumps({**json.loads(body), "maxResults": self.size}).encode())
+            if b'"nextToken"' in answer.body:
                 self._note(caller, call)
         elif service == "dynamodb" and divided == BATCH:
             answer = self._batch(asked, body, self._noting(caller, call))
