@@ -50,9 +50,10 @@ crash-test: setup ## Every call of the state machines refused, timed out, its an
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
 	@JOINER_CRASHES=all $(BIN)/python -m pytest -s tests/e2e/crash
 
-chaos-test: setup ## Races of scale-ups and removals for five minutes, and twenty minutes of everything at once
+chaos-test: setup ## Ten minutes of races of scale-ups and removals, twenty of everything at once, with fresh seeds
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null
-	@JOINER_LONG=1 JOINER_CHAOS_SECONDS=300 JOINER_SOAK_SECONDS=1200 \
+	@JOINER_LONG=1 JOINER_CHAOS_SECONDS=600 JOINER_SOAK_SECONDS=1200 \
+	  JOINER_CHAOS_SEED=$${JOINER_CHAOS_SEED:-$$(date +%s)} JOINER_SOAK_SEED=$${JOINER_SOAK_SEED:-$$(date +%s)} \
 	  $(BIN)/python -m pytest -n 0 -s tests/e2e/test_chaos.py tests/e2e/test_soak.py
 
 full-plan-test: setup ## Forty nodes filled to 99 % by 200 pods that are replaced, outranked, and lose their nodes

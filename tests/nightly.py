@@ -19,7 +19,7 @@ TARGETS: Final[Mapping[str, str]] = {
     "long-test": "what is too long for make test-all",
     "full-plan-test": "full plans",
     "mix-test": "mixes of 1,000 pods",
-    "chaos-test": "five minutes of races, and twenty of everything at once",
+    "chaos-test": "ten minutes of races, and twenty of everything at once",
     "crash-test": "the crash table",
 }
 """Targets of the Makefile, the longest last, and what each tests."""

@@ -6,7 +6,8 @@ orphan; no pod waited longer than the troubles explain; no node was consolidated
 none replaced as drifted that was launched after the changes; the price is at most 6 % above that of a plan of all pods
 from nothing; nothing changes any more.
 
-`JOINER_SOAK_SECONDS=1200` (`make chaos-test`) runs twenty minutes; the default is a short run.
+`JOINER_SOAK_SECONDS=1200` (`make chaos-test`) runs twenty minutes; the default is a short run. The seed is printed, and
+`JOINER_SOAK_SEED` gives it again.
 """
 
 import os
@@ -301,6 +302,7 @@ def soak(deployed: Actor) -> Iterator[Soak]:
 
 @pytest.mark.long("races of scale-ups and removals (`test_chaos`), and each way of a disruption alone")
 def test_after_everything_at_once_no_rule_was_broken_and_the_cluster_rests_at_a_low_price(soak: Soak) -> None:
+    print(f"JOINER_SOAK_SEED={SEED}")
     soak.run(SECONDS)
     soak.rest()
 

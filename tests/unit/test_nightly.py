@@ -1,5 +1,6 @@
 """`make nightly` runs every long target to its end, says how long each took, and fails if one failed."""
 
+import os
 import re
 import subprocess
 import sys
@@ -66,7 +67,7 @@ def test_the_targets_run_in_full() -> None:
     recipes = dict(re.findall(r"^([a-z-]+):[^\n]*##[^\n]*\n((?:\t[^\n]*\n)+)", MAKEFILE, flags=re.MULTILINE))
     full = {
         "crash-test": "JOINER_CRASHES=all",
-        "chaos-test": "JOINER_CHAOS_SECONDS=300 JOINER_SOAK_SECONDS=1200",
+        "chaos-test": "JOINER_CHAOS_SECONDS=600 JOINER_SOAK_SECONDS=1200",
         "full-plan-test": "JOINER_FULL_NODES=40",
         "mix-test": "JOINER_MIX_PODS=1000",
         "mutation-test": "JOINER_MUTATIONS=10000",
@@ -76,6 +77,21 @@ def test_the_targets_run_in_full() -> None:
 
     assert set(full) == set(TARGETS)
     assert [name for name, command in full.items() if command not in recipes[name]] == []
+
+
+def test_chaos_has_a_fresh_seed_each_time_unless_one_is_given() -> None:
+    recipe = re.search(r"^chaos-test:[^\n]*\n((?:\t[^\n]*\n)+)", MAKEFILE, flags=re.MULTILINE)
+    assert recipe is not None
+    read = re.findall(r"JOINER_[A-Z]+_SEED=\S+\$\$\(date [^)]+\)\}", recipe[1])
+    shown = " ".join(each.replace("$$", "$") for each in read)
+
+    def seeds(**given: str) -> list[str]:
+        echo = ("sh", "-c", f"echo {shown}")
+        environment = {name: value for name, value in os.environ.items() if not name.endswith("_SEED")} | given
+        return subprocess.run(echo, env=environment, capture_output=True, text=True, check=True).stdout.split()
+
+    assert all(re.fullmatch(r"JOINER_(CHAOS|SOAK)_SEED=\d{10,}", each) for each in seeds())
+    assert seeds(JOINER_CHAOS_SEED="7", JOINER_SOAK_SEED="8") == ["JOINER_CHAOS_SEED=7", "JOINER_SOAK_SEED=8"]
 
 
 @pytest.mark.parametrize("target", TARGETS)
