@@ -59,6 +59,26 @@ def test_a_buffer_that_fits_free_capacity_needs_no_node() -> None:
     assert plan.nodes == () and [len(one.pods) for one in plan.existing] == [3]
 
 
+def test_a_workload_of_another_api_group_is_not_taken_for_one_of_the_same_kind() -> None:
+    deployment = {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 10, "template": template("500m")},
+    }
+
+    def resolved(**group: str) -> tuple[int, str, str]:
+        share = buffer(scalableRef={**group, "kind": "Deployment", "name": "web"}, percentage=50)
+        (found,) = resolve_buffers({"capacitybuffers": [share], "deployments": [deployment]})
+        return len(found.pods), found.reason, found.problem.message if found.problem else ""
+
+    assert resolved() == resolved(apiGroup="apps") == (5, "Resolved", "")
+    assert resolved(apiGroup="example.com") == (
+        0,
+        "ScalableRefNotFound",
+        "spec.scalableRef.apiGroup is example.com: use one of Deployment, StatefulSet, ReplicaSet of the group apps, "
+        "or name a PodTemplate",
+    )
+
+
 def test_a_buffer_is_as_large_as_its_limits_allow() -> None:
     chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("900m")}
     limited = buffer(podTemplateRef={"name": "chunk"}, limits={"cpu": "2"})

@@ -17,6 +17,7 @@ from joiner.pools import (
     NodeClassRef,
     NodePool,
     build_node_claim,
+    read_manifests,
     read_node_claim,
     write_claim_status,
     write_node_claim,
@@ -169,6 +170,27 @@ def test_a_claim_with_invalid_fields_is_still_read(status: dict[str, Any]) -> No
     )
 
     assert (one.name, one.pool, one.launched) == ("a", "p", False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "reference"),
+    [
+        ("NodeClaim", "spec.nodeClassRef.group", {"group": "example.com", "kind": "EC2NodeClass"}),
+        ("NodeClaim", "spec.nodeClassRef.kind", {"group": "karpenter.k8s.aws", "kind": "NodeClass"}),
+        ("Machine", "spec.machineTemplateRef.kind", {"kind": "EC2NodeClass"}),
+        ("Machine", "spec.machineTemplateRef.apiVersion", {"apiVersion": "karpenter.k8s.aws/v1"}),
+    ],
+)
+def test_a_claim_of_a_user_that_refers_to_a_class_of_another_kind_is_not_launched(
+    kind: str, field: str, reference: dict[str, str]
+) -> None:
+    labels = {"karpenter.sh/provisioner-name": "default"}
+    spec = {field.split(".")[1]: {**reference, "name": "default"}}
+    manifest = {"kind": kind, "metadata": {"name": "mine", "labels": labels}, "spec": spec}
+
+    errors = [one for one in read_manifests([manifest]).problems if one.severity == "error"]
+
+    assert [one.field for one in errors] == [field]
 
 
 def test_an_object_of_another_kind_is_refused() -> None:

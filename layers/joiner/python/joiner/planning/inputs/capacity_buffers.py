@@ -28,6 +28,8 @@ FAKE_POD_ANNOTATION: Final = "karpenter.sh/capacity-buffer-fake-pod"
 BUFFER_POD_PREFIX: Final = "capacity-buffer:"
 """No pod of the API server has such a name, because a colon is not allowed in it."""
 SCALABLE: Final = {"Deployment": "deployments", "StatefulSet": "statefulsets", "ReplicaSet": "replicasets"}
+SCALABLE_GROUP: Final = "apps"
+"""The API group of the scalable kinds. A reference without a group means it, too."""
 MOST_BUFFER_PODS: Final = 10_000
 """Maximum of virtual pods of one buffer."""
 NOT_REQUESTED: Final = "it limits nothing, because the pods of the buffer do not request this resource"
@@ -178,17 +180,23 @@ def _template(spec: Manifest, namespace: str, lists: Lists) -> tuple[Manifest, i
         if spec.get("replicas") is None and not spec.get("limits"):
             raise _Unresolved(FAILED, "spec.replicas", None, "with a podTemplateRef give replicas or limits")
         return {"template": found.get("template"), "generation": found["metadata"].get("generation")}, 0
-    kind = scalable.get("kind")
-    if kind not in SCALABLE:
-        remedy = f"use one of {', '.join(SCALABLE)}, or name a PodTemplate"
-        raise _Unresolved(SCALABLE_NOT_FOUND, "spec.scalableRef.kind", kind, remedy)
-    found = _find(lists.get(SCALABLE[kind]) or (), namespace, scalable.get("name"))
-    if found is None:
-        remedy = f"there is no such {kind} in its namespace"
-        raise _Unresolved(SCALABLE_NOT_FOUND, "spec.scalableRef.name", scalable.get("name"), remedy)
-    own: Manifest = found.get("spec") or {}
+    own: Manifest = _find_scalable(scalable, namespace, lists).get("spec") or {}
     replicas = own.get("replicas")
     return {"template": own.get("template")}, 1 if replicas is None else int(replicas)
+
+
+def _find_scalable(reference: Manifest, namespace: str, lists: Lists) -> Manifest:
+    kind, group = reference.get("kind"), reference.get("apiGroup")
+    remedy = f"use one of {', '.join(SCALABLE)} of the group {SCALABLE_GROUP}, or name a PodTemplate"
+    if kind not in SCALABLE:
+        raise _Unresolved(SCALABLE_NOT_FOUND, "spec.scalableRef.kind", kind, remedy)
+    if group and group != SCALABLE_GROUP:
+        raise _Unresolved(SCALABLE_NOT_FOUND, "spec.scalableRef.apiGroup", group, remedy)
+    found = _find(lists.get(SCALABLE[kind]) or (), namespace, reference.get("name"))
+    if found is None:
+        remedy = f"there is no such {kind} in its namespace"
+        raise _Unresolved(SCALABLE_NOT_FOUND, "spec.scalableRef.name", reference.get("name"), remedy)
+    return found
 
 
 def _desired(spec: Manifest, pod: Manifest, there: int) -> int:

@@ -18,9 +18,16 @@ from joiner.pools.codecs.pool_requirements import (
     read_requirements,
 )
 from joiner.pools.invalid_manifests import InvalidManifest
-from joiner.pools.node_claim import NodeClaim
-from joiner.pools.node_pool import NodePool
+from joiner.pools.node_claim import ClaimKind, NodeClaim
+from joiner.pools.node_class import CLASS_API_VERSION
+from joiner.pools.node_pool import CLASS_GROUP, NodePool
 from joiner.pools.standalone_claims import awaits_launch
+
+REFERENCES: Final[Mapping[ClaimKind, tuple[str, Mapping[str, str]]]] = {
+    "NodeClaim": ("nodeClassRef", {"group": CLASS_GROUP, "kind": "EC2NodeClass"}),
+    "Machine": ("machineTemplateRef", {"apiVersion": CLASS_API_VERSION["AWSNodeTemplate"], "kind": "AWSNodeTemplate"}),
+}
+"""Kind of a claim -> its field that refers to the class, and the only value of each part of the reference."""
 
 
 def note_standalone_claim(manifest: Mapping[str, Any], claim: NodeClaim, notes: ManifestProblems) -> None:
@@ -34,6 +41,10 @@ def note_standalone_claim(manifest: Mapping[str, Any], claim: NodeClaim, notes: 
     spec.sub("resources").resources("requests")
     spec.duration("expireAfter", None)
     spec.duration("terminationGracePeriod", None)
+    field, parts = REFERENCES[claim.kind]
+    reference = spec.sub(field)
+    for part, only in parts.items():
+        reference.text(part, one_of=(only,))
     labels = {key: value for key, value in claim.labels.items() if key not in names.OURS}
     read_pool_labels(ManifestFields({"labels": labels}, "metadata", notes), "labels", legacy=False)
     if claim.kind == "Machine" and not claim.pool:

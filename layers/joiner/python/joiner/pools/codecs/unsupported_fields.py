@@ -1,7 +1,7 @@
-"""Fields and values that the CRDs accept and Joiner does not act upon. Each use of one is reported on its object.
+"""Fields that the CRDs accept and Joiner does not act upon. Each use of one is reported on its object.
 
 ``UNSUPPORTED`` is the list; `docs/fields.md` is generated from it and from `docs/fields.toml`. When Joiner learns to
-act upon a value, its row is removed here.
+act upon a field, its row is removed here.
 
 >>> notes = ManifestProblems("Provisioner/default")
 >>> spec = {"taints": [{"key": "gpu", "effect": "NoSchedule", "timeAdded": "2026-11-23T12:00:00Z"}]}
@@ -20,15 +20,11 @@ from joiner.pools.invalid_manifests import Severity
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedField:
-    """One field of one kind: its path, as in ``spec.taints[].timeAdded``, and the remedy of the user.
-
-    ``values`` are the values without effect; if there are none, the field has no effect with any value.
-    """
+    """One field of one kind: its path, as in ``spec.taints[].timeAdded``, and the remedy of the user."""
 
     kind: str
     path: str
     remedy: str
-    values: tuple[object, ...] = ()
     severity: Severity = "warning"
 
 
@@ -42,18 +38,22 @@ UNSUPPORTED: Final[tuple[UnsupportedField, ...]] = (
     UnsupportedField("Provisioner", "spec.provider.kind", _TYPE_OF_PROVIDER, severity="info"),
     UnsupportedField("Provisioner", "spec.taints[].timeAdded", _TIME_ADDED, severity="info"),
     UnsupportedField("Provisioner", "spec.startupTaints[].timeAdded", _TIME_ADDED, severity="info"),
+    UnsupportedField("NodeClaim", "spec.taints[].timeAdded", _TIME_ADDED),
+    UnsupportedField("NodeClaim", "spec.startupTaints[].timeAdded", _TIME_ADDED),
+    UnsupportedField("Machine", "spec.taints[].timeAdded", _TIME_ADDED),
+    UnsupportedField("Machine", "spec.startupTaints[].timeAdded", _TIME_ADDED),
 )
+"""A claim has no condition for notes, so its notes are warnings, which are events."""
 
 
 def note_unsupported(manifest: Mapping[str, Any], notes: ManifestProblems) -> None:
-    """Note each use of an unsupported field or value in this manifest."""
+    """Note each use of an unsupported field in this manifest."""
     kind = manifest.get("kind")
     for row in UNSUPPORTED:
         if row.kind != kind:
             continue
         for where, value in _find(manifest, row.path.split("."), ""):
-            if not row.values or any(type(value) is type(one) and value == one for one in row.values):
-                notes.note(where, value, row.remedy, row.severity)
+            notes.note(where, value, row.remedy, row.severity)
 
 
 def _find(parent: object, path: Sequence[str], at: str) -> Iterator[tuple[str, object]]:
