@@ -103,8 +103,9 @@ def test_a_scenario_applies_unchanged(api: KubeApi, scenario: Path) -> None:
     assert [(problem.field, problem.severity) for problem in reported] == DEFAULTED.get(scenario.stem, [])
 
 
-def test_the_api_server_accepts_every_field_of_every_kind(api: KubeApi) -> None:
-    for manifest in yaml.safe_load_all((MANIFESTS / "everything.yaml").read_text()):
+@pytest.mark.parametrize("name", ["everything.yaml", "alternatives.yaml", "claims_overlays_buffers.yaml"])
+def test_the_api_server_accepts_every_field_of_every_kind(api: KubeApi, name: str) -> None:
+    for manifest in yaml.safe_load_all((MANIFESTS / name).read_text()):
         assert covers(tried(api, manifest)["spec"], manifest["spec"])
 
 

@@ -64,22 +64,6 @@ def test_every_field_of_a_class_has_an_effect() -> None:
     assert [problem.field for problem in found.problems if problem.object == "EC2NodeClass/everything"] == []
 
 
-def test_the_manifest_with_everything_names_every_field_of_the_crds() -> None:
-    excused = {
-        "NodePool": {"replicas"},  # excludes weight
-        "EC2NodeClass": {"role"},  # excludes instanceProfile
-        "Provisioner": {"provider", "ttlSecondsAfterEmpty"},  # exclude providerRef and consolidation
-        "AWSNodeTemplate": {"launchTemplate"},  # excludes most fields
-    }
-    for path in (ROOT / "manifests" / "crds").glob("*.yaml"):
-        crd = yaml.safe_load(path.read_text())["spec"]
-        kind = crd["names"]["kind"]
-        if kind in excused:
-            spec = crd["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-            fields = next(manifest for manifest in EVERYTHING if manifest["kind"] == kind)["spec"]
-            assert set(spec) - excused[kind] == set(fields)
-
-
 def test_budgets_with_windows() -> None:
     pool = node_pool(
         disruption={
