@@ -21,6 +21,7 @@ from joiner.adapters.custom_resource import Answer, LambdaContext, Request, serv
 
 if TYPE_CHECKING:
     from joiner.adapters.kube import Kube
+    from joiner.adapters.payload import ClusterFacts
     from joiner.adapters.role_mappings import RoleMapping
 
 PHYSICAL_ID: Final = "joiner-manifests"
@@ -86,7 +87,7 @@ def act(request: Request) -> Answer:
     from joiner.adapters.payload import ClusterFacts
 
     if request.kind == "Delete":
-        return _delete(request)
+        return delete(request, environment.kube, Clock())
     wanted = request.properties
     facts = ClusterFacts(
         wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr=""
@@ -123,13 +124,12 @@ def hide_secret(secret: str) -> Iterator[None]:
         raise NotInstalled(message) from None  # a traceback with its cause would contain the secret
 
 
-def _delete(request: Request) -> Answer:
+def delete(request: Request, connect: "Callable[[ClusterFacts], Kube]", clock: Clock) -> Answer:
     """Remove what was installed. After a failed Create, remove as much as the cluster allows.
 
     The cluster that made the Create fail would make this Delete fail, too, and keep the stack in ROLLBACK_FAILED.
     Little stays behind: a Create applies the webhook, the only active part, last.
     """
-    from joiner.adapters import environment
     from joiner.adapters.payload import ClusterFacts
 
     try:
@@ -138,7 +138,7 @@ def _delete(request: Request) -> Answer:
             wanted["Cluster"], wanted["Endpoint"], wanted["CertificateAuthority"], version="", service_cidr=""
         )
         if not _is_gone(facts.endpoint):
-            remove(environment.kube(facts), PACKAGE, Clock(), wanted.get("Mappings", ""))
+            remove(connect(facts), PACKAGE, clock, wanted.get("Mappings", ""))
     except Exception:
         if request.physical_id == PHYSICAL_ID:
             raise

@@ -1,9 +1,10 @@
 """The functions of the deployment respond to CloudFormation exactly once, also after errors."""
 
+import itertools
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +17,7 @@ from infra.manifest_files import MANIFESTS, manifests_digest
 from joiner.adapters.custom_resource import Answer, Request, serve
 from joiner.adapters.kube_errors import Forbidden
 from tests.infra.conftest import ROOT
+from tests.unit.functions.fake_kube import FakeKube
 from tests.unit.functions.function_loading import load
 
 SLOW = 30  # seconds
@@ -142,20 +144,22 @@ def test_a_malformed_request_is_answered_too(name: str, mailbox: Mailbox) -> Non
     assert [(each["Status"], each["Reason"].split(":")[0]) for each in mailbox.answers] == [("FAILED", "KeyError")]
 
 
+def refuse(method: str, path: str, _: Callable[[], Any]) -> Any:
+    raise Forbidden(f"{method} {path} is forbidden")
+
+
 @pytest.mark.parametrize(("physical_id", "status"), [("never-made", "SUCCESS"), ("joiner-manifests", "FAILED")])
 def test_only_what_was_never_made_may_stay_behind_when_the_cluster_refuses(
-    physical_id: str, status: str, mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch
+    physical_id: str, status: str, mailbox: Mailbox
 ) -> None:
-    monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    monkeypatch.setattr("joiner.adapters.environment.kube", lambda _: None)
-
-    def refuse(*_: object) -> None:
-        raise Forbidden("clusterroles is forbidden")
-
-    monkeypatch.setattr(install_manifests, "remove", refuse)
+    hours = itertools.count(step=3600)
+    clock = install_manifests.Clock(now=lambda: float(next(hours)), sleep=lambda _: None)
     cluster = {"Cluster": "demo", "Endpoint": "https://127.0.0.1:1", "CertificateAuthority": "Q0E="}
 
-    install_manifests.handler(mailbox.event("Delete", cluster, physical_id), Remaining())
+    def delete(request: Request) -> Answer:
+        return install_manifests.delete(request, lambda _: FakeKube(fault=refuse), clock)
+
+    serve(mailbox.event("Delete", cluster, physical_id), Remaining(), delete)
 
     assert [(each["Status"], each["PhysicalResourceId"]) for each in mailbox.answers] == [(status, physical_id)]
     assert "Forbidden" in mailbox.answers[0].get("Reason", "Forbidden")

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,8 +82,16 @@ class Backend:
         return "moto"
 
 
-def test_a_patch_that_would_discard_another_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attribute_patches, "PATCHED", [])
+@pytest.fixture
+def unrecorded() -> Iterator[None]:
+    """Patches of a test are removed from the record."""
+    before = list(attribute_patches.PATCHED)
+    yield
+    attribute_patches.PATCHED[:] = before
+
+
+@pytest.mark.usefixtures("unrecorded")
+def test_a_patch_that_would_discard_another_is_refused() -> None:
     original = Backend.describe
     attribute_patches.wrap_attribute(Backend, "describe", lambda self: f"wrapped {original(self)}", original)
 

@@ -5,10 +5,11 @@ The ledger and the bucket are real code over an in-memory AWS (moto); the API se
 execution ends and releases the lease.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 from functions.survey_cluster import handler as survey_cluster
@@ -29,6 +30,7 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LeaseLost
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.orphan_records import Absences, Impairments
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Execution, Task, is_express
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.rebalance_recommendations import Recommendations
@@ -36,10 +38,7 @@ from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.lifecycle.pod_gathering import Gathering
 from joiner.lifecycle.retirement import RetirementRequest
-from joiner.names import (
-    FILLING,
-    UNREGISTERED,
-)
+from joiner.names import FILLING, UNREGISTERED
 from joiner.planning import Ceilings, PlanPolicies
 from joiner.planning.plan_policies import DEFAULT_POLICIES
 from joiner.pools import ResolvedNodeClass
@@ -121,6 +120,7 @@ class SimulatedCluster:
     """If set, the clients of the survey of instances for the calls that it can do without."""
     default_spreads: Sequence[Mapping[str, Any]] = ()
     policies: PlanPolicies = DEFAULT_POLICIES
+    times_to_record: Iterator[TimeLeft] = field(default_factory=lambda: repeat(UNBOUNDED))  # of record_node_claims
     gathering: Gathering = field(default_factory=Gathering)
     """What the searches of the running execution for its batch have found."""
 
@@ -227,9 +227,9 @@ class SimulatedCluster:
         keys = {"plan": plan["plan"], "classes": classes, "snapshot": found["snapshot"]}
         recorded = self._state(
             "record_node_claims",
-            lambda f: f.ClaimRecording(self.kube, self.ledger, self.known, self.store).answer(
-                task, keys, self.now, until
-            ),
+            lambda f: f.ClaimRecording(
+                self.kube, self.ledger, self.known, self.store, next(self.times_to_record)
+            ).answer(task, keys, self.now, until),
         )
         for number, index in enumerate(recorded["groups"], 1):
             self._launch(task, recorded["launches"], index, until)

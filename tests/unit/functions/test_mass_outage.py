@@ -11,13 +11,12 @@ from functions.begin_retirement import handler as begin_retirement
 from functions.check_registration import handler as check_registration
 from functions.forget_nodes import handler as forget_nodes
 from functions.record_launches import handler as record_launches
-from functions.record_node_claims import handler as record_node_claims
 from infra.function_configuration import CONFIGURATIONS
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
-from joiner.adapters.parallel_calls import TimeLeft
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Execution, Task
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import FILLING
@@ -62,21 +61,13 @@ def test_a_round_with_thousands_of_pending_pods_ends_within_its_timeouts(cluster
     )
 
 
-def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(
-    cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_claims_for_which_no_time_is_left_are_not_written_and_planned_again(cluster: SimulatedCluster) -> None:
     cluster.prepare(*(pending(f"web-{number}") for number in range(3)))
-    late: list[Any] = []
+    cluster.times_to_record = iter([LATE, UNBOUNDED])
 
-    class LateAtFirst(record_node_claims.ClaimRecording):
-        def __init__(self, *parts: Any) -> None:
-            super().__init__(*parts, *([LATE] if not late else []))
-            late.append(parts)
-
-    monkeypatch.setattr(record_node_claims, "ClaimRecording", LateAtFirst)
     assert cluster.scale_up("up-1")
 
-    assert len(late) == 2
+    assert list(cluster.times_to_record) == [], "the plan is recorded twice"
     assert len(list_claims(cluster.kube).claims) == 3
     assert all(pod["spec"].get("nodeName") for pod in cluster.kube.all(kinds.PODS))
 
