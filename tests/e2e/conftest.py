@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from joiner_local.control_plane.audit_policy import LOG
 from joiner_local.control_plane.kube_api import KubeApi
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.cdk_deployment import Deployment
@@ -17,6 +18,8 @@ from joiner_local.stack.stack_control import REPOSITORY, LocalStack
 from joiner_local.tooling.build_cache import made_once
 
 pytest.register_assert_rewrite("tests.e2e.policy_members", "tests.e2e.stack_actions")
+from tests.e2e.cluster_history import ClusterRecorder  # noqa: E402
+from tests.e2e.disruption_rules import DisruptionJudge  # noqa: E402
 from tests.e2e.policy_members import PolicedCluster, policed_cluster  # noqa: E402
 from tests.e2e.stack_actions import Actor  # noqa: E402  its assertions show their values
 
@@ -29,17 +32,20 @@ BOOT_SECONDS = 1.0
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """After each test of the deployed app that passed, before anything is removed: everything comes to rest and every
-    invariant holds.
+    invariant holds; and every disruption during the test kept its rules (`disruption_rules`).
 
     `@pytest.mark.restless("why")` is for a test after which they cannot hold, `@pytest.mark.denied("why")` for a test
     in which IAM denies calls.
     """
     fixtures = getattr(item, "funcargs", {})
-    stack = fixtures.get("bare_stack")
+    stack, actor, recorder = (fixtures.get(name) for name in ("bare_stack", "deployed", "recorded"))
+    if isinstance(recorder, ClusterRecorder):
+        recorder.record()  # what was before the test
     result = yield
-    actor = fixtures.get("deployed")
     if isinstance(actor, Actor) and item.get_closest_marker("restless") is None:
         actor.assert_at_rest()
+    if isinstance(actor, Actor) and isinstance(recorder, ClusterRecorder):
+        assert DisruptionJudge(recorder.record(), actor.strikes).judge() == []
     if isinstance(stack, LocalStack):
         found = new_denials(stack)
         assert found == [] or item.get_closest_marker("denied"), found
@@ -114,6 +120,19 @@ def stack(bare_stack: LocalStack, synthesised: Path, printed: list[str]) -> Loca
 @pytest.fixture(scope="session")
 def deployed(stack: LocalStack) -> Actor:
     return Actor(DemoStack.of(stack), stack.outputs())
+
+
+@pytest.fixture(scope="session")
+def recorder(deployed: Actor) -> ClusterRecorder:
+    """What happens in the cluster of the deployed app."""
+    stack = deployed.world.stack
+    return ClusterRecorder(stack.kube(), stack.client("ec2"), stack.root / "log" / LOG)
+
+
+@pytest.fixture(autouse=True)
+def recorded(request: pytest.FixtureRequest) -> ClusterRecorder | None:
+    """Record the cluster during every test of the deployed app; `pytest_runtest_call` judges the record."""
+    return request.getfixturevalue("recorder") if "deployed" in request.fixturenames else None
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import REPOSITORY
+from tests.e2e.disruption_rules import Strike
 from tests.e2e.stack_invariants import CLAIM_PATHS, failed_executions, violations
 
 SCENARIOS: Final = REPOSITORY / "examples" / "scenarios"
@@ -38,6 +39,8 @@ DECLARED: Final = (
 TAGS_OF_A_CLAIM: Final = ("karpenter.sh/nodeclaim", "Name")
 """Tags that an instance gets after its launch."""
 SETTLING: Final = 5.0  # seconds
+STRIKES: Final = ("interrupt", "reclaim", "rebalance", "impair", "health", "schedule-event")
+"""Knobs that give a reason to remove the node of an instance."""
 T = TypeVar("T")
 
 
@@ -67,6 +70,8 @@ class Actor:
     outputs: Mapping[str, str]
     stopped: set[str] = field(default_factory=set)
     reported: set[str] = field(default_factory=set)  # failed executions that an earlier test has reported
+    strikes: dict[str, Strike] = field(default_factory=dict)
+    """What tests did to instances."""
 
     # doing
 
@@ -122,8 +127,14 @@ class Actor:
         time.sleep(1)
         return self.is_empty()
 
-    def knob(self, name: str, /, **request: object) -> Mapping[str, Any]:
+    def knob(self, name: str, /, **request: Any) -> Mapping[str, Any]:
+        if name in STRIKES:
+            self.strike(name, *(request.get("instanceIds") or [request["instanceId"]]))
         return self.world.knob(name, **request)
+
+    def strike(self, how: str, *instance_ids: str) -> None:
+        """Note that something is done to these instances for which their nodes must leave."""
+        self.strikes |= dict.fromkeys(instance_ids, Strike(time.time(), how))
 
     # seeing
 

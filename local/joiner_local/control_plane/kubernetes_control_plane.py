@@ -19,6 +19,7 @@ import urllib3
 
 from joiner_local.control_plane import kube_api, kubeconfig
 from joiner_local.control_plane.access_policies import bindings
+from joiner_local.control_plane.audit_policy import LOG, write_policy
 from joiner_local.control_plane.control_plane_binaries import Binaries
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.control_plane.kubeconfig import ApiServerEndpoint
@@ -158,6 +159,9 @@ class ControlPlane:
             "--authentication-token-webhook-version=v1",
             "--allow-privileged=true",
             "--profiling=false",
+            f"--audit-policy-file={write_policy(self.root / 'audit-policy.json')}",
+            f"--audit-log-path={self.programs.logs / LOG}",
+            "--audit-log-mode=blocking",  # an event is in the log before its request is answered
         ]
 
     def _component(self, name: str, user: str) -> list[str]:
