@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from joiner_cli import admission_command, pause_commands, plan_commands, status_command, uninstall_command
+from joiner_cli import admission_command, cost_command, pause_commands, plan_commands, status_command, uninstall_command
 from joiner_cli.acceptance.accept_command import accept_command
 from joiner_cli.usage_errors import word_usage_errors
 
@@ -28,6 +28,7 @@ word_usage_errors()
 app.command("plan", short_help="Show the nodes that manifests would get.")(plan_commands.plan_command)
 app.command("catalogue")(plan_commands.catalogue_command)
 app.add_typer(plan_commands.explain_app, name="explain", short_help="Show why a pod is placed, or stays pending.")
+app.command("cost", short_help="Show what the nodes of a cluster cost.")(cost_command.cost_command)
 app.command("status")(status_command.status_command)
 app.command("pause")(pause_commands.pause_command)
 app.command("resume")(pause_commands.resume_command)

@@ -100,11 +100,39 @@ class ManifestPlan:
         return {**self.plan.to_json(), "seconds": seconds}
 
 
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """What a plan of manifests is made from. ``began`` is when reading them began, by ``time.perf_counter``."""
+
+    request: PlanRequest
+    manifests: ManifestSet
+    catalogue: LoadedCatalogue
+    classes: Mapping[str, ResolvedNodeClass]
+    free: FreeReservations
+    began: float
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Return the state of the cluster that the manifests describe."""
+        return self.manifests.snapshot
+
+
 def plan_manifests(request: PlanRequest) -> ManifestPlan:
     """Read the files and make the plan.
 
     Raises ``UnreadableInput`` if the catalogue cannot be read; unreadable manifests become ``errors`` of the result.
     """
+    inputs = read_inputs(request)
+    snapshot, read = inputs.snapshot, time.perf_counter()
+    made = add_unplanned_pods(plan_snapshot(request, snapshot, inputs.catalogue, inputs.classes), snapshot)
+    made = report_missing_prices(made, snapshot) if lacks_spot_prices(inputs.catalogue.catalogue) else made
+    made = report_missing_reservations(made, snapshot, inputs.free)
+    seconds = time.perf_counter() - read
+    return ManifestPlan(request, inputs.manifests, inputs.catalogue, inputs.classes, made, read - inputs.began, seconds)
+
+
+def read_inputs(request: PlanRequest) -> PlanInputs:
+    """Read the files; errors are those of ``plan_manifests``."""
     for module in SLOW_IMPORTS:
         importlib.import_module(module)
     began = time.perf_counter()
@@ -129,16 +157,10 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
     if request.instance_prices:
         classes = {key: replace(one, costs=None) for key, one in classes.items()}
     snapshot = _with_problems(request, manifest_set, found, classes)
-    without_spot = lacks_spot_prices(found.catalogue)
     free = FreeReservations(found.catalogue, classes, counted=bool(reserved))
-    if without_spot:
+    if lacks_spot_prices(found.catalogue):
         snapshot = close_spot_pools(snapshot, free.has)
-    manifest_set = replace(manifest_set, snapshot=snapshot)
-    read = time.perf_counter()
-    made = add_unplanned_pods(plan_snapshot(request, snapshot, found, classes), snapshot)
-    made = report_missing_prices(made, snapshot) if without_spot else made
-    made = report_missing_reservations(made, snapshot, free)
-    return ManifestPlan(request, manifest_set, found, classes, made, read - began, time.perf_counter() - read)
+    return PlanInputs(request, replace(manifest_set, snapshot=snapshot), found, classes, free, began)
 
 
 def _with_problems(

@@ -1,7 +1,7 @@
 """The commands `joiner plan`, `joiner catalogue` and `joiner explain`, which need neither AWS nor a cluster."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -11,9 +11,10 @@ import typer
 
 from joiner.catalogue import suggest_instance_types
 from joiner.catalogue.assumed_spot_offerings import lacks_spot_prices
-from joiner_cli.catalogue_files import load_catalogue
+from joiner.pools import InvalidManifest
+from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.manifest_plan import ManifestPlan, PlanRequest, plan_manifests, problem_lines
-from joiner_cli.manifests import UnreadableInput
+from joiner_cli.manifests import ManifestSet, UnreadableInput
 from joiner_cli.missing_spot_prices import ABOUT_CATALOGUE
 from joiner_cli.pod_explanation import UnknownPod, explain_pod
 from joiner_cli.rendering.catalogue_table import render_catalogue_table
@@ -107,7 +108,7 @@ def plan_command(  # noqa: PLR0917 - typer reads the options off the parameters
     pod that stays pending, the reason for each pool. Exit code 0: every pod is placed. 2: some pods stay pending, or
     a NodeClaim or a static pool does not get its nodes. 1: some input is invalid; the plan leaves it out.
     """
-    with _input_errors_reported():
+    with input_errors_reported():
         limits = read_limits(settings)
         found = plan_manifests(
             PlanRequest(tuple(files), catalogue, region, deadline, seed, limits, prices is Prices.instance)
@@ -127,7 +128,7 @@ def catalogue_command(
     output: Annotated[CatalogueFormat, typer.Option("--output", "-o", help="How to show it.")] = CatalogueFormat.table,
 ) -> None:
     """List instance types with their capacity and price."""
-    with _input_errors_reported():
+    with input_errors_reported():
         found = load_catalogue(catalogue, region)
         chosen, unknown = found.select(types or [])
         if unknown:
@@ -163,7 +164,7 @@ def explain_pod_command(  # noqa: PLR0917 - typer reads the options off the para
 
     Exit code 0: the pod is placed. 2: it stays pending. 1: some input is invalid, or there is no such pod.
     """
-    with _input_errors_reported():
+    with input_errors_reported():
         found = plan_manifests(PlanRequest(tuple(files), catalogue, region, deadline, seed, read_limits(settings)))
         _print_commentary(found)
         try:
@@ -193,12 +194,7 @@ def _render(found: ManifestPlan, output: PlanFormat) -> str:
 
 def _print_commentary(found: ManifestPlan) -> None:
     """Print problems, the catalogue's source, and durations on stderr."""
-    problems = sorted(found.plan.problems, key=lambda one: [*SEVERITIES].index(one.severity))
-    shown = problems[:MAX_REPORTED_PROBLEMS]
-    for one, line in zip(shown, problem_lines(shown, found.manifests.where), strict=True):
-        _print_to_stderr(f"joiner: {SEVERITIES[one.severity]}{line}")
-    if len(problems) > MAX_REPORTED_PROBLEMS:
-        _print_to_stderr(f"joiner: and {len(problems) - MAX_REPORTED_PROBLEMS} more")
+    print_problems(found.plan.problems, found.manifests.where)
     if found.errors:
         begin = "there is nothing to plan" if found.empty else "the plan is"
         left_out = f" without {_count_omissions(found)}" if found.manifests.holds_manifests else ""
@@ -207,20 +203,35 @@ def _print_commentary(found: ManifestPlan) -> None:
         _print_to_stderr(f"joiner: warning: {warning}")
     if found.plan.cut_short and not found.plan.optimal:
         _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
-    if found.manifests.passed_over:
-        _print_to_stderr(
-            f"ignored: {', '.join(_number(number, kind) for kind, number in found.manifests.passed_over.items())}"
-        )
-    facts = [f"facts of {found.catalogue.dated}"] if found.catalogue.dated else []
-    if lacks_spot_prices(found.catalogue.catalogue):
-        facts.append(ABOUT_CATALOGUE)
-    about = f" ({'; '.join(facts)})" if facts else ""
-    _print_to_stderr(f"catalogue: {found.catalogue.source}{about}")
+    print_inputs(found.catalogue, found.manifests)
     counts = [_number(number, kind) for kind, number in found.manifests.counts.items()]
     if unused := found.unused_overlays:
         counts = [f"{each} ({len(unused)} not applied)" if "NodeOverlay" in each else each for each in counts]
     read = ", ".join(counts) or "no objects"
     _print_to_stderr(f"read {read} in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
+
+
+def print_problems(problems: Sequence[InvalidManifest], where: Mapping[str, str]) -> None:
+    """Print one line for each problem on stderr, errors first. `where` is the file of each object."""
+    ordered = sorted(problems, key=lambda one: [*SEVERITIES].index(one.severity))
+    shown = ordered[:MAX_REPORTED_PROBLEMS]
+    for one, line in zip(shown, problem_lines(shown, where), strict=True):
+        _print_to_stderr(f"joiner: {SEVERITIES[one.severity]}{line}")
+    if len(ordered) > MAX_REPORTED_PROBLEMS:
+        _print_to_stderr(f"joiner: and {len(ordered) - MAX_REPORTED_PROBLEMS} more")
+
+
+def print_inputs(catalogue: LoadedCatalogue, manifests: ManifestSet) -> None:
+    """Print on stderr the objects that are ignored, and the source of the catalogue."""
+    if manifests.passed_over:
+        _print_to_stderr(
+            f"ignored: {', '.join(_number(number, kind) for kind, number in manifests.passed_over.items())}"
+        )
+    facts = [f"facts of {catalogue.dated}"] if catalogue.dated else []
+    if lacks_spot_prices(catalogue.catalogue):
+        facts.append(ABOUT_CATALOGUE)
+    about = f" ({'; '.join(facts)})" if facts else ""
+    _print_to_stderr(f"catalogue: {catalogue.source}{about}")
 
 
 def _count_omissions(found: ManifestPlan) -> str:
@@ -257,7 +268,7 @@ def _print_to_stderr(line: str) -> None:
 
 
 @contextmanager
-def _input_errors_reported() -> Iterator[None]:
+def input_errors_reported() -> Iterator[None]:
     """Turn ``UnreadableInput`` into lines on stderr, one for each mistake, and exit code 1."""
     try:
         yield

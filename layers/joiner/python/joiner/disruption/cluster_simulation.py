@@ -60,7 +60,7 @@ class PlannerArguments:
         """
         for pod in snapshot.pods:
             if pod.key in moving and pod.key not in self.pending:
-                self.pending[pod.key] = _pending(pod)
+                self.pending[pod.key] = as_pending(pod)
         pods = tuple(self.pending[pod.key] if pod.key in moving else pod for pod in snapshot.pods)
         return replace(snapshot, assignments={}, pods=pods)
 
@@ -86,7 +86,8 @@ class PlannerArguments:
         return self.planner.prices(snapshot, self.catalogue, classes=self.classes)
 
 
-def _pending(pod: Pod) -> Pod:
+def as_pending(pod: Pod) -> Pod:
+    """Return the pod as it would wait for a node, found unschedulable, if it did not run."""
     return replace(pod, node_name="", nominated_node="", phase="Pending", deletion="", gates=(), unschedulable="")
 
 

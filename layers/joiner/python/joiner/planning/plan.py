@@ -364,16 +364,7 @@ class Plan:
             "simplified": self.simplified.to_json(),
             "warnings": list(self.warnings),
             "cutShort": self.cut_short,
-            "problems": [
-                {
-                    "object": one.object,
-                    "field": one.field,
-                    "value": one.value,
-                    "message": one.remedy,
-                    "severity": one.severity,
-                }
-                for one in self.problems
-            ],
+            "problems": [one.to_json() for one in self.problems],
         }
 
     @classmethod

@@ -41,6 +41,16 @@ class InvalidManifest:
             return f"it is {self.value}: {self.remedy}" if self.value else self.remedy
         return f"{self.field} is {self.value}: {self.remedy}" if self.value else f"{self.field}: {self.remedy}"
 
+    def to_json(self) -> dict[str, str]:
+        """Return the JSON form of the value."""
+        return {
+            "object": self.object,
+            "field": self.field,
+            "value": self.value,
+            "message": self.remedy,
+            "severity": self.severity,
+        }
+
 
 class InvalidManifests(ValueError):
     """Raised if a single object cannot be used; carries every problem found in it."""
