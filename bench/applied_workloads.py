@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from joiner_cli.catalogue_files import packaged_catalogue
 from joiner_local.control_plane.kube_api import KubeApi, Object
 
 BOOT_SECONDS: Final = 5.0
@@ -20,9 +21,7 @@ FAMILIES: Final = ("m5", "c5", "r5", "m6i", "c6i", "r6i")
 POOL: Final = "bench"
 WHEN_EMPTY: Final[Object] = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}
 """The disruption of a pool whose nodes stay."""
-PRICE_ANNOTATION: Final = "joiner.dev/price-per-hour"
-PRICE_LABEL: Final = "eks-node-viewer/instance-price"
-"""Karpenter's KWOK provider writes it as soon as a claim is launched."""
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +111,12 @@ def apply_workload(kube: KubeApi, workload: Workload) -> tuple[float, float]:
 
 
 def price_per_hour(claim: Object) -> float:
-    """Return the price in $/h of a NodeClaim's instance; 0 as long as it is not known.
+    """Return the on-demand price in $/h of a NodeClaim's instance; 0 until it is launched.
 
-    >>> price_per_hour({"metadata": {"labels": {"eks-node-viewer/instance-price": "0.340000"}}})
+    Joiner's own annotation would not do: it contains the volumes and what a node costs beside its instance.
+
+    >>> price_per_hour({"metadata": {"labels": {"node.kubernetes.io/instance-type": "c5.2xlarge"}}})
     0.34
     """
-    metadata = claim["metadata"]
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    return float(annotations.get(PRICE_ANNOTATION) or labels.get(PRICE_LABEL) or 0)
+    known = packaged_catalogue().types.get((claim["metadata"].get("labels") or {}).get(INSTANCE_TYPE, ""))
+    return known.offerings[0].price_per_hour if known else 0.0
