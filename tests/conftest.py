@@ -1,5 +1,5 @@
-"""Assigns the tests to the workers of `make test`, and loads the profile of hypothesis: `default`, or the one that
-`HYPOTHESIS_PROFILE` or `JOINER_FRESH_SEEDS` select (`tests/law_settings.py`).
+"""Assigns the tests to the workers of `make test`, and loads the profile of hypothesis: `default`, or `fresh` with
+`JOINER_FRESH_SEEDS` (`tests/law_settings.py`).
 
 A worker runs the tests of a file together. Files that share an expensive fixture are run by one worker: the end-to-end
 tests of a deployed stack, the tests that synthesise the app, and those that need only the local AWS. End-to-end tests

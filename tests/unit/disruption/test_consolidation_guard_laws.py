@@ -85,7 +85,7 @@ def is_protected(manifest: Json) -> bool:
     return (manifest["metadata"].get("annotations") or {}).items() >= PROTECTED.items()
 
 
-@examples(5)
+@examples(60, repeated=30)
 @given(guarded_clusters())
 def test_no_wave_breaks_a_budget_or_disrupts_what_is_protected(lists: Lists) -> None:
     proposal = proposed(lists)

@@ -161,7 +161,7 @@ def carried_out(lists: Lists, proposal: Proposal, wave: int) -> Lists:
     return placed(without_removed(lists, proposal), nodes, places, f"w{wave}")
 
 
-@examples(10)
+@examples(60, repeated=20)
 @given(fragmented_clusters())
 def test_every_wave_keeps_all_rules_and_costs_less_until_nothing_is_left_to_do(lists: Lists) -> None:
     price = float("inf")
@@ -177,7 +177,7 @@ def test_every_wave_keeps_all_rules_and_costs_less_until_nothing_is_left_to_do(l
     assert proposed(lists).actions == ()
 
 
-@examples(10)
+@examples(60, repeated=20)
 @given(fragmented_clusters(), st.randoms(use_true_random=False))
 def test_a_proposal_does_not_depend_on_the_order_of_lists_and_is_confirmed(lists: Lists, chance: Any) -> None:
     proposal = proposed(lists)

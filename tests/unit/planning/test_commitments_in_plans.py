@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner import names
@@ -276,7 +276,7 @@ def cheapest_price(number: int, commitment: Commitment) -> float:
     return max(number - most(list(commitment.uses), commitment.amount), 0) * LIST_PRICE
 
 
-@settings(max_examples=20)
+@examples(100, repeated=20)
 @given(
     amount=st.integers(10, 200),
     units=st.fixed_dictionaries({"m.xlarge": st.integers(10, 90), "m.2xlarge": st.integers(10, 90)}),

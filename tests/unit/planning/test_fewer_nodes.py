@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, PlanTolerances, Snapshot
 from joiner.planning.effort import Effort
 from joiner.planning.planner import plan
+from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
@@ -172,7 +173,7 @@ def test_a_zone_spread_of_the_pods_is_kept() -> None:
     assert zones(planned(shop(even), FREE)).keys() == set(ZONES)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(60, repeated=20)
 @given(clusters(), st.sampled_from([FREE, PlanTolerances()]))
 def test_the_last_step_keeps_every_rule_places_the_same_pods_and_stays_within_the_tolerances(
     lists: Mapping[str, Sequence[Any]], tolerances: PlanTolerances

@@ -11,7 +11,7 @@ from tests.plan_checker import check_plan
 from tests.unit.planning.drawn_clusters import Json, planned
 from tests.unit.planning.rich_clusters import RICH, rich_clusters
 
-SLOW_IS_FINE = examples(30, repeated=15)
+SLOW_IS_FINE = examples(30, repeated=20)
 
 
 @SLOW_IS_FINE

@@ -128,7 +128,7 @@ def test_a_pod_stays_pending_only_if_no_plan_places_more_pods(cluster: TinyClust
     assert better is None, f"{placed_by_priority(cluster, placed)} pods by priority"
 
 
-@examples(30, repeated=15)
+@examples(30, repeated=20)
 @given(larger_clusters())
 @example(ONE_ZONE_OF_TWO)
 @example(LAST_NODE)
