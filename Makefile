@@ -18,7 +18,7 @@ DEALT := -n 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup locks up down demo test test-all crash-test chaos-test full-plan-test mix-test mutation-test law-test
-.PHONY: long-test nightly bench check
+.PHONY: deadline-test long-test nightly bench check
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -71,6 +71,9 @@ mutation-test: setup ## 10,000 broken manifests, others each day: read as the AP
 
 law-test: setup ## All laws (hypothesis) with three fresh seeds, which are printed
 	@$(BIN)/python -m tests.fresh_seeds
+
+deadline-test: setup ## Searches that a deadline ends, in CPU time: how far past it they go (half a minute)
+	@$(BIN)/python -m bench.deadlines
 
 long-test: setup ## The tests that are too long for `make test-all`: variants of faults, starts of stacks, uninstalling
 	@$(BIN)/python -m joiner_local.control_plane.control_plane_binaries >/dev/null

@@ -14,6 +14,7 @@ from typing import Final
 
 REPOSITORY: Final = Path(__file__).parents[1]
 TARGETS: Final[Mapping[str, str]] = {
+    "deadline-test": "searches that a deadline ends",
     "law-test": "laws with fresh seeds",
     "mutation-test": "10,000 mutations",
     "long-test": "what is too long for make test-all",

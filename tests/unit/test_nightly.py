@@ -54,7 +54,7 @@ def test_some_targets_run_alone_in_the_order_of_all_and_an_unknown_name_is_refus
     )
     assert shown.stdout.endswith(f"-m tests.nightly {' '.join(names)}\n")
     assert refused.returncode == 2
-    assert refused.stderr.startswith("no target of make nightly: full-crash-test; its targets: law-test, ")
+    assert refused.stderr.startswith("no target of make nightly: full-crash-test; its targets: deadline-test, ")
 
 
 def test_every_long_target_of_the_makefile_is_run() -> None:
@@ -71,6 +71,7 @@ def test_the_targets_run_in_full() -> None:
         "full-plan-test": "JOINER_FULL_NODES=40",
         "mix-test": "JOINER_MIX_PODS=1000",
         "mutation-test": "JOINER_MUTATIONS=10000",
+        "deadline-test": "bench.deadlines",
         "law-test": "tests.fresh_seeds",
         "long-test": "-m long",
     }
@@ -99,7 +100,7 @@ def test_the_programs_and_tests_of_a_target_exist(target: str) -> None:
     shown = subprocess.run(
         ["make", "--dry-run", target], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout
-    (modules, paths) = (re.findall(pattern, shown) for pattern in (r"-m (tests\.\S+)", r"(?<!\S)(tests/\S+)"))
+    (modules, paths) = (re.findall(pattern, shown) for pattern in (r"-m ((?:tests|bench)\.\S+)", r"(?<!\S)(tests/\S+)"))
 
     assert [each for each in modules if find_spec(each) is None] == []
     assert [each for each in paths if not (REPOSITORY / each).exists()] == []

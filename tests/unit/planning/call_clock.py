@@ -12,7 +12,7 @@ class CallClock:
     """Shows seconds in which only calls of functions take time: those of Python, of numpy and of the kernel alike.
 
     Real time would let a test fail when the machine does something else. Calls that take longer than others count too
-    little here; ``python -m bench.deadlines`` measures searches in real time.
+    little here; ``make deadline-test`` measures searches in CPU time.
     """
 
     def __init__(self) -> None:
