@@ -166,7 +166,7 @@ def measure(generated: GeneratedLists) -> Point:
     import gc
 
     from joiner.catalogue import Catalogue
-    from joiner.cluster.list_pages import read_pod_page
+    from joiner.cluster.list_pages import PODS, read_page
     from joiner.planning import Snapshot, search  # the last one with the dependencies of the planning function
     from joiner.planning.effort import Effort
     from joiner.planning.planner import plan
@@ -179,7 +179,7 @@ def measure(generated: GeneratedLists) -> Point:
     classes = {"EC2NodeClass/default": ResolvedNodeClass("default", "EC2NodeClass", subnets=subnets)}
     begun, pods = time.process_time(), list[Any]()
     for page in sys.stdin.buffer:
-        pods += read_pod_page(page)
+        pods += read_page(page, PODS)[0]
     snapshot = Snapshot.from_lists({**lists_of(generated), "pods": pods})
     read = time.process_time()
     made = plan(snapshot, known, classes=classes, effort=Effort(steps=0))

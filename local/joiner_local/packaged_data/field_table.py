@@ -7,23 +7,18 @@ field on its object. `tests/unit/pools/test_crd_fields.py` compares the rows wit
 import ast
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
-
-import yaml
+from typing import Final, Literal
 
 from joiner.pools.codecs.unsupported_fields import UNSUPPORTED
 
 REPOSITORY: Final = Path(__file__).parents[3]
-CRDS: Final = REPOSITORY / "manifests" / "crds"
 TABLE: Final = REPOSITORY / "docs" / "fields.toml"
 PAGE: Final = REPOSITORY / "docs" / "fields.md"
 LIBRARY: Final = "layers/joiner/python/joiner"
-IDENTITY: Final = frozenset({"apiVersion", "kind", "metadata"})
-"""Fields of every object, which Kubernetes defines."""
 ORDER: Final = (
     "NodePool",
     "EC2NodeClass",
@@ -114,37 +109,6 @@ def _rows(kind: str, path: str, entry: str, use: Use, groups: Mapping[str, Mappi
     else:
         place, _, symbol = entry.partition(" ")
         yield FieldRow(kind, path, use, place, symbol)
-
-
-@cache
-def read_crds() -> Sequence[Mapping[str, Any]]:
-    """Return the CRDs that a deployment installs, in the order of their files."""
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # reads ten times as fast, if PyYAML has it
-    # both loaders are safe
-    return [yaml.load(path.read_text(encoding="utf-8"), loader) for path in sorted(CRDS.glob("*.yaml"))]  # noqa: S506
-
-
-def crd_fields() -> dict[str, dict[str, Mapping[str, Any]]]:
-    """Return the schema of each field without fields of its own, by kind and path; ``[]`` marks items of a list."""
-    found: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for crd in read_crds():
-        spec = crd["spec"]
-        for version in spec["versions"]:
-            fields = found.setdefault(spec["names"]["kind"], {})
-            for name, part in version["schema"]["openAPIV3Schema"]["properties"].items():
-                if name not in IDENTITY:
-                    fields.update(_leaves(part, name))
-    return found
-
-
-def _leaves(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if "properties" in schema:
-        for name, part in schema["properties"].items():
-            yield from _leaves(part, f"{path}.{name}")
-    elif schema.get("type") == "array":
-        yield from _leaves(schema["items"], f"{path}[]")
-    else:
-        yield path, schema
 
 
 def render(rows: list[FieldRow], keys: list[KeyRow]) -> str:

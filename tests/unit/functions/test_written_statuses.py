@@ -10,7 +10,8 @@ import pytest
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import Image, ResolvedNodeClass, SecurityGroup, Subnet
 from joiner.pools.capacity_reservations import CapacityReservation
-from joiner_local.packaged_data.field_table import crd_fields, read_rows
+from joiner_local.packaged_data.field_table import read_rows
+from tests.crd_fields import crd_fields
 from tests.unit.functions.buffered_cluster import put_buffer, put_template
 from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.simulated_cluster import SimulatedCluster

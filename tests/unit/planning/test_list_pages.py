@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.growth import GeneratedLists, raw_pods
-from joiner.cluster.list_pages import read_pod_page
+from joiner.cluster.list_pages import PODS, read_page
 from joiner.planning import Snapshot
 from tests.unit.planning.drawn_clusters import HOST, ZONE, affinity, near, pod, spread
 
@@ -34,11 +34,11 @@ def snapshot(pods: Any) -> Snapshot:
 
 @pytest.mark.parametrize("page", [json.dumps({"items": RICH}).encode(), *raw_pods(GeneratedLists(pods=30, classes=7))])
 def test_nothing_that_matters_is_lost(page: bytes) -> None:
-    assert snapshot(read_pod_page(page)) == snapshot(json.loads(page)["items"])
+    assert snapshot(read_page(page, PODS)[0]) == snapshot(json.loads(page)["items"])
 
 
 @pytest.mark.parametrize(
     "wrong", [{"items": [{"metadata": {"name": "a"}, "spec": {"containers": "none"}}]}, {"items": None}, {}]
 )
 def test_what_is_no_list_of_pods_is_handed_on_as_it_is(wrong: dict[str, Any]) -> None:
-    assert read_pod_page(json.dumps(wrong).encode()) == list(wrong.get("items") or ())
+    assert read_page(json.dumps(wrong).encode(), PODS)[0] == list(wrong.get("items") or ())

@@ -18,7 +18,8 @@ import yaml
 from joiner.planning.inputs.capacity_buffers import resolve_buffers
 from joiner.pools import InvalidManifest, read_manifests, read_overlays
 from joiner.pools.codecs.unsupported_fields import UNSUPPORTED
-from joiner_local.packaged_data.field_table import LIBRARY, REPOSITORY, FieldRow, crd_fields, read_rows
+from joiner_local.packaged_data.field_table import LIBRARY, REPOSITORY, FieldRow, read_rows
+from tests.crd_fields import crd_fields
 
 Manifest = Mapping[str, Any]
 FILES = ("everything.yaml", "alternatives.yaml", "claims_overlays_buffers.yaml")

@@ -18,12 +18,11 @@ from joiner_local.packaged_data.field_table import (
     PAGE,
     REPOSITORY,
     FieldRow,
-    crd_fields,
-    read_crds,
     read_keys,
     read_rows,
     render,
 )
+from tests.crd_fields import crd_fields, read_crds
 
 FIELDS = crd_fields()
 ROWS = read_rows()

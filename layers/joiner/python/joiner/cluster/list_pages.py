@@ -8,7 +8,7 @@ Source: Kubernetes, "API Concepts" (retrieving large results sets in chunks).
 
 >>> spec = b'{"containers": [{"name": "main", "env": []}]}'
 >>> page = b'{"items": [{"metadata": {"name": "web-0", "managedFields": []}, "spec": ' + spec + b"}]}"
->>> read_pod_page(page)
+>>> read_page(page, PODS)[0]
 [{'metadata': {'name': 'web-0'}, 'spec': {'containers': [{'name': 'main'}]}}]
 """
 
@@ -237,11 +237,6 @@ def read_page(page: bytes, plural: str) -> tuple[list[Manifest], str]:
         answer = _read_whole(page)
         items = list(answer.get("items") or ())
     return items, str((answer.get("metadata") or {}).get("continue") or "")
-
-
-def read_pod_page(page: bytes) -> list[Manifest]:
-    """Return the pods of one answer to a list request."""
-    return read_page(page, PODS)[0]
 
 
 def _read_whole(page: bytes) -> dict[str, Any]:
