@@ -11,7 +11,7 @@ from infra.retirement_limits import (
 )
 from infra.states_language import NOW_SECONDS, jsonata
 
-VOLUNTARY_REASONS: Final = '["empty", "expired", "consolidated", "drifted", "recommended", "surplus"]'
+VOLUNTARY_REASONS: Final = '["empty", "expired", "aged", "consolidated", "drifted", "recommended", "surplus"]'
 """Reasons of retirements that may be cancelled. They begin under the lease: while it is held, no plan uses these
 nodes."""
 

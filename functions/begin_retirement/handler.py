@@ -265,13 +265,18 @@ class RetirementStart:
             return None, retirement_events.report_refused_taint(claim, node, str(reason))
 
     def _take_back(self, candidate: RetirementCandidate, owner: str) -> None:
-        """Undo all steps of a retirement that does not happen; an execution that crashed may have tainted the node."""
+        """Undo all steps of a retirement that does not happen; an execution that crashed may have tainted the node.
+
+        A voluntary reason that such an execution left is forgotten: who finds it again requests it again. Other reasons
+        are recorded by those who learn of them once, and stay.
+        """
         claim = candidate.claim
         if claim is not None and not claim.deleting and candidate.node is not None:
             node = get_same_node(self._kube, candidate.node)
             if node is not None and not node.deletion:
                 patch_node(self._kube, node, untaint_patch)
-        self._retirements.give_up(candidate.request.claim, owner, str(candidate.request.reason))
+        reason = str(candidate.request.reason)
+        self._retirements.give_up(candidate.request.claim, owner, reason, unowned=candidate.voluntary)
 
 
 def _find_failure(claim: NodeClaim | None, reason: RetirementReason, noted: Retirement) -> BootFailure | None:

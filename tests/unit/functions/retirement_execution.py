@@ -18,6 +18,7 @@ PASSES = 12  # of one execution, before it ends and leaves the rest to the sweep
 GIVING_WAY = (
     RetirementReason.EMPTY,
     RetirementReason.EXPIRED,
+    RetirementReason.AGED,
     RetirementReason.CONSOLIDATED,
     RetirementReason.DRIFTED,
     RetirementReason.RECOMMENDED,

@@ -193,6 +193,6 @@ def test_the_node_with_the_largest_pod_is_drained_first(grown: SimulatedCluster)
     grown.kube.objects["pods", "default", "web-2"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1800m"}
     small, large = claims(grown)
 
-    retire(grown, (small.name, "drifted"), (large.name, "drifted"))
+    retire(grown, (small.name, "deleted"), (large.name, "deleted"))
 
     assert [pod for asked in evictions(grown) for pod in ("web-1", "web-2") if pod in asked] == ["web-2", "web-1"]

@@ -114,6 +114,16 @@ def test_a_retirement_that_does_not_begin_is_requested_again_and_then_undone() -
     )
 
 
+def test_only_nodes_that_still_have_the_mark_are_requested_again() -> None:
+    """Something objected to the retirement of one of the two, which opened it."""
+    requested = Recorded(("old", "open", "cleared"), requests=1, requested_at=AT)
+    claims = (OLD, claim("open", marked=True), claim("cleared"))
+
+    found = judged(requested, *claims, tainted=("old", "cleared"), later=RETIRED_WITHIN)
+
+    assert found == Due(("old",))
+
+
 def test_a_retirement_that_met_an_objection_ends_the_disruption() -> None:
     found = judged(Recorded(requests=1, requested_at=AT), OLD, tainted=())
 
@@ -168,7 +178,7 @@ def test_the_condition_of_a_disruption_is_removed_when_the_node_stays() -> None:
     ("disruption", "retirement"),
     [
         ("Drifted", RetirementReason.DRIFTED),
-        ("Expired", RetirementReason.EXPIRED),
+        ("Expired", RetirementReason.AGED),
         ("Rebalance", RetirementReason.RECOMMENDED),
         ("Underutilized", RetirementReason.CONSOLIDATED),
         ("Empty", RetirementReason.CONSOLIDATED),

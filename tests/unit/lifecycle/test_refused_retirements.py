@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from joiner.cluster import Node, Pod
+from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.lifecycle.retirement import RetirementContext, RetirementReason, find_objection, is_voluntary
 from joiner.pools import NodeClaim, NodeClassRef
 from joiner.pools.disruption_protection import find_protection
@@ -16,7 +17,8 @@ LAUNCHED = NodeClaim("a", REF, pool="default", provider_id="aws:///us-east-1a/i-
 CLAIM = LAUNCHED.with_condition("Initialized", "True", at=NOON)
 CHOSEN = CLAIM.with_condition("DisruptionReason", "True", "Expired", at=NOON)
 LIMITED = replace(CHOSEN, termination_grace_period=600)
-NODE = Node("node-a", provider_id=CLAIM.provider_id, ready=True)
+OPEN = Node("node-a", provider_id=CLAIM.provider_id, ready=True)
+NODE = replace(OPEN, taints=(DISRUPTED_TAINT,))
 JOB = Pod("shop", "job", node_name="node-a", phase="Running", owner_kind="Job", started="2026-11-21T11:00:00Z")
 FOR_FOUR_HOURS = replace(JOB, protection="4h")
 ANNOTATION = "karpenter.sh/do-not-disrupt"
@@ -24,7 +26,7 @@ HELD = f"pod shop/job has the annotation {ANNOTATION}"
 
 
 def objection(
-    reason: RetirementReason, pod: Pod, *, claim: NodeClaim = CLAIM, node: Node = NODE, hours: float = 0
+    reason: RetirementReason, pod: Pod, *, claim: NodeClaim = CHOSEN, node: Node | None = NODE, hours: float = 0
 ) -> str:
     return find_objection(reason, claim, node, RetirementContext(NOON + timedelta(hours=hours), pods=(pod,)))
 
@@ -59,8 +61,8 @@ def test_these_pods_hold_no_node(pod: Pod) -> None:
         (RetirementReason.CONSOLIDATED, LIMITED, True),
         (RetirementReason.DRIFTED, CHOSEN, True),
         (RetirementReason.DRIFTED, LIMITED, False),
-        (RetirementReason.EXPIRED, CHOSEN, True),
-        (RetirementReason.EXPIRED, LIMITED, False),
+        (RetirementReason.AGED, CHOSEN, True),
+        (RetirementReason.AGED, LIMITED, False),
     ],
 )
 def test_only_the_replacement_of_an_outdated_node_with_a_termination_grace_period_ignores_pods(
@@ -72,15 +74,34 @@ def test_only_the_replacement_of_an_outdated_node_with_a_termination_grace_perio
     assert objection(reason, JOB, claim=claim, node=kept) == f"the node has the annotation {ANNOTATION}"
 
 
-def test_an_expired_node_is_retired_at_any_rate_unless_disrupt_chose_it() -> None:
+def test_an_expired_node_is_retired_at_any_rate_unless_its_claim_is_a_machine() -> None:
     expired = RetirementReason.EXPIRED
 
     assert [is_voluntary(expired, one) for one in (CLAIM, CHOSEN, replace(CLAIM, kind="Machine"))] == [
         False,
-        True,
+        False,
         True,
     ]
-    assert objection(expired, FOR_FOUR_HOURS, claim=CLAIM) == ""
+    assert objection(expired, FOR_FOUR_HOURS, claim=CLAIM, node=OPEN) == ""
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        RetirementReason.CONSOLIDATED,
+        RetirementReason.DRIFTED,
+        RetirementReason.AGED,
+        RetirementReason.RECOMMENDED,
+    ],
+)
+def test_a_disruption_that_was_undone_is_no_reason_any_more(reason: RetirementReason) -> None:
+    over = "its node has no mark of a disruption any more"
+
+    assert is_voluntary(reason, CLAIM), "it needs the lease"
+    assert objection(reason, JOB) == objection(reason, JOB, node=None) == ""
+    assert objection(reason, JOB, claim=CLAIM) == objection(reason, JOB, node=OPEN) == over
+    assert objection(reason, JOB, claim=CLAIM, node=None) == over
+    assert objection(reason, JOB, claim=replace(CLAIM, deletion=NOON), node=OPEN) == "", "nothing can be undone"
 
 
 def test_a_pod_that_has_not_started_has_all_of_its_duration_left() -> None:

@@ -84,6 +84,7 @@ def test_of_several_reasons_what_cannot_wait_comes_before_what_need_not_be() -> 
         "rebalance",
         "recommended",
         "expired",
+        "aged",
         "drifted",
         "surplus",
         "consolidated",

@@ -144,14 +144,19 @@ class Retirements(DynamoTable):
         values = {":me": owner, ":reason": frozenset({reason})}
         self._try_update(RETIREMENT, claim, "DELETE reasons :reason", values, condition="#owner = :me", names=OWNER)
 
-    def give_up(self, claim: str, owner: str, reason: str) -> None:
-        """Release the claim, because `owner` does not retire it for this reason; reasons of other writers stay."""
+    def give_up(self, claim: str, owner: str, reason: str, *, unowned: bool = False) -> None:
+        """Release the claim, because `owner` does not retire it for this reason; reasons of other writers stay.
+        `unowned`: remove the reason also if the claim has no owner. An earlier execution may have left both.
+        """
+        condition = "#owner = :me"
+        if unowned:
+            condition = "attribute_exists(reasons) AND (attribute_not_exists(#owner) OR #owner = :me)"
         self._try_update(
             RETIREMENT,
             claim,
             "REMOVE #owner DELETE reasons :reason",
             {":me": owner, ":reason": frozenset({reason})},
-            condition="#owner = :me",
+            condition=condition,
             names=OWNER,
         )
 

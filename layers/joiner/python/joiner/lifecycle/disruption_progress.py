@@ -10,7 +10,7 @@ the retirement of a node begins, everything can be undone: the taint and the con
 still there.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -34,7 +34,7 @@ ATTEMPTS: Final = 3
 
 RETIREMENT_REASONS: Final[Mapping[str, RetirementReason]] = {
     "Drifted": RetirementReason.DRIFTED,
-    "Expired": RetirementReason.EXPIRED,
+    "Expired": RetirementReason.AGED,
     "Rebalance": RetirementReason.RECOMMENDED,
 }
 """The reason of the retirement, by the reason of the disruption; all others are consolidation."""
@@ -108,7 +108,7 @@ def judge_disruption(
     if not left:
         return Finished()
     if record.requests:
-        return _judge_requested(record, left, tainted, at)
+        return _judge_requested(record, left, tuple(name for name in left if _is_marked(claims[name], tainted)), at)
     if unmarked := [name for name in left if not _is_marked(claims[name], tainted)]:
         return Undone(left, f"{unmarked[0]} was not marked completely", failed=False)
     return _judge_replacements(record, left, claims, at)
@@ -133,14 +133,15 @@ def _is_marked(claim: NodeClaim, tainted: Collection[str]) -> bool:
     return claim.name in tainted and claim.conditions.true(DISRUPTION_REASON)
 
 
-def _judge_requested(record: DisruptionUnderWay, left: Sequence[str], tainted: Collection[str], at: int) -> Verdict:
-    if not set(left) & set(tainted):
-        return Undone(tuple(left), "the retirement was refused, and its taint was removed", failed=False)
+def _judge_requested(record: DisruptionUnderWay, left: tuple[str, ...], marked: tuple[str, ...], at: int) -> Verdict:
+    """Judge a disruption whose retirement was requested. Nodes without the mark were refused: they stay."""
+    if not marked:
+        return Undone(left, "the retirement was refused, and its taint was removed", failed=False)
     if at < record.requested_at + RETIRED_WITHIN:
         return Waiting("the retirement was requested and has not begun", requested=True)
     if record.requests < ATTEMPTS:
-        return Due(tuple(left))
-    return Undone(tuple(left), f"the retirement did not begin in {ATTEMPTS} attempts", failed=False)
+        return Due(marked)
+    return Undone(left, f"the retirement did not begin in {ATTEMPTS} attempts", failed=False)
 
 
 def _why_lost(name: str, claim: NodeClaim | None) -> str:

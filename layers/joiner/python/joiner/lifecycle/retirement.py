@@ -57,6 +57,7 @@ class RetirementReason(StrEnum):
     CONSOLIDATED = "consolidated"
     DRIFTED = "drifted"
     EXPIRED = "expired"
+    AGED = "aged"
     SURPLUS = "surplus"
     DELETED = "deleted"
     LOST = "lost"
@@ -89,19 +90,19 @@ BY_URGENCY: Final = (
     RetirementReason.REBALANCE,
     RetirementReason.RECOMMENDED,
     RetirementReason.EXPIRED,
+    RetirementReason.AGED,
     RetirementReason.DRIFTED,
     RetirementReason.SURPLUS,
     RetirementReason.CONSOLIDATED,
     RetirementReason.EMPTY,
 )
 
-EVENTUAL: Final = frozenset({RetirementReason.DRIFTED, RetirementReason.EXPIRED, RetirementReason.RECOMMENDED})
+EVENTUAL: Final = frozenset({RetirementReason.DRIFTED, RetirementReason.AGED, RetirementReason.RECOMMENDED})
 """Reasons that pods can only delay if the claim has a terminationGracePeriod, as in Karpenter."""
 
-OF_A_DISRUPTION: Final = frozenset(
-    {RetirementReason.CONSOLIDATED, RetirementReason.DRIFTED, RetirementReason.RECOMMENDED}
-)
-"""Reasons of nodes that DISRUPT chose, and whose replacements run."""
+OF_A_DISRUPTION: Final = frozenset({RetirementReason.CONSOLIDATED, *EVENTUAL})
+"""Reasons of nodes that DISRUPT chose within the budgets, and whose replacements run. They hold while the nodes have
+its mark, the taint and the condition DisruptionReason: without them, the disruption was undone."""
 
 
 class RetirementStage(StrEnum):
@@ -258,12 +259,12 @@ class RetirementContext:
 def is_voluntary(reason: RetirementReason, claim: NodeClaim | None) -> bool:
     """Return whether the retirement is optional: then pods can prevent it, and it needs the lease.
 
-    An expired NodeClaim must be retired regardless of its pods, unless its pool replaces such nodes gracefully: then
-    DISRUPT chose it. An expired Machine stays for pods that must not be evicted.
+    An expired NodeClaim must be retired regardless of its pods; if its pool replaces such nodes gracefully, DISRUPT
+    chooses it (AGED). An expired Machine stays for pods that must not be evicted.
     """
     if reason is not RetirementReason.EXPIRED:
         return reason in (RetirementReason.EMPTY, RetirementReason.SURPLUS, *OF_A_DISRUPTION)
-    return claim is not None and (claim.kind == "Machine" or claim.conditions.true(DISRUPTION_REASON))
+    return claim is not None and claim.kind == "Machine"
 
 
 def find_objection(
@@ -275,7 +276,7 @@ def find_objection(
         return "its claim is gone" if reason in gone_already else ""
     if not claim.launched and claim.name in world.launching:
         return STILL_LAUNCHED
-    if why := _recovered(reason, claim, node) or world.needed.get(claim.name, ""):
+    if why := _recovered(reason, claim, node) or _undone(reason, claim, node) or world.needed.get(claim.name, ""):
         return why
     if claim.deleting or node is None or not is_voluntary(reason, claim):
         return ""
@@ -293,6 +294,18 @@ def _recovered(reason: RetirementReason, claim: NodeClaim, node: Node | None) ->
     if reason is RetirementReason.UNHEALTHY and node is not None and not (claim.deleting or find_bad_conditions(node)):
         return "its node is healthy again"
     return ""
+
+
+def _undone(reason: RetirementReason, claim: NodeClaim, node: Node | None) -> str:
+    """Return that the disruption of the node is no longer under way; empty if it is, or is not the reason."""
+    if reason not in OF_A_DISRUPTION or claim.deleting or is_marked(claim, node):
+        return ""
+    return "its node has no mark of a disruption any more"
+
+
+def is_marked(claim: NodeClaim, node: Node | None) -> bool:
+    """Return whether DISRUPT has marked the claim and its node, if there is one."""
+    return claim.conditions.true(DISRUPTION_REASON) and (node is None or node.has_taint(names.DISRUPTED))
 
 
 def _landed(node: Node, pods: Iterable[Pod]) -> str:

@@ -27,6 +27,7 @@ LEAVING_TIME: Final = frozenset(
         RetirementReason.CONSOLIDATED,
         RetirementReason.DRIFTED,
         RetirementReason.EXPIRED,
+        RetirementReason.AGED,
         RetirementReason.RECOMMENDED,
         RetirementReason.DELETED,
         RetirementReason.SURPLUS,

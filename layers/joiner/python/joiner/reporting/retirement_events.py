@@ -21,6 +21,7 @@ WHY = {
     RetirementReason.CONSOLIDATED: "its pods fit on other or cheaper nodes",
     RetirementReason.DRIFTED: "it differs from what its pool or node class describes",
     RetirementReason.EXPIRED: "it has reached the age limit of its pool (expireAfter)",
+    RetirementReason.AGED: "it has reached the age limit of its pool (expireAfter), and its replacement runs",
     RetirementReason.SURPLUS: "its pool has more nodes than its replicas",
     RetirementReason.DELETED: "it was deleted",
     RetirementReason.LOST: "its instance is gone",
