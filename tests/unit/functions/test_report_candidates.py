@@ -96,3 +96,12 @@ def test_the_reason_of_each_node_that_stays_is_reported_once_in_fifteen_minutes(
     report(grown, *KEPT)
     again = [each for each in grown.kube.all(kinds.EVENTS) if each["reason"] == "Unconsolidatable"]
     assert len(again) == 4
+
+
+def test_the_nodes_of_a_static_pool_are_not_consolidatable(grown: SimulatedCluster) -> None:
+    grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"replicas": 2}})
+
+    report(grown)
+
+    claims = [read_node_claim(each) for each in grown.kube.all(kinds.NODECLAIMS)]
+    assert [claim.conditions.true("Consolidatable") for claim in claims] == [False, False]

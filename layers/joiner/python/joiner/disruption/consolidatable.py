@@ -31,7 +31,8 @@ def has_settled(
 
 
 def find_consolidatable(snapshot: Snapshot, events: Mapping[str, datetime], now: datetime) -> Mapping[str, bool]:
-    """Return for each initialized claim with a node and a pool (by key) whether it is consolidatable."""
+    """Return for each initialized claim with a node and a pool (by key) whether it is consolidatable. The nodes of a
+    static pool are not."""
     pods: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:
         pods.setdefault(pod.node_name, []).append(pod)
@@ -40,7 +41,7 @@ def find_consolidatable(snapshot: Snapshot, events: Mapping[str, datetime], now:
     for claim in snapshot.claims:
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
         if node is not None and pool is not None and claim.initialized:
-            enabled = pool.disruption.consolidate_after is not None
+            enabled = pool.disruption.consolidate_after is not None and pool.replicas is None
             found[claim.key] = enabled and has_settled(claim, pool, pods.get(node.name, ()), events, now)
     return found
 
