@@ -24,6 +24,7 @@ from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
 from joiner.disruption.proposal import Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
+from joiner.planning.inputs.held_pools import with_held_pools
 from joiner.planning.plan_policies import DEFAULT_POLICIES
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
@@ -75,6 +76,7 @@ class DisruptionPlanning:
         world = documents.get_snapshot(self._store, keys["snapshot"])
         resolved = documents.get_node_classes(self._store, keys["classes"])
         world = replace(world, pools=apply_schedules(world.pools, now)).with_launch_templates(resolved)
+        world = with_held_pools(world, self._ledger.pool_holds(), int(now.timestamp()))
         inputs = WaveInputs(
             documents.get_catalogue(self._store),
             frozenset((one.capacity_type, one.instance_type, one.zone) for one in offerings),

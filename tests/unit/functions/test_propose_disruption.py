@@ -1,0 +1,109 @@
+"""What propose_disruption reads from the table before it decides: pools that launch no node for some pods."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from functions.propose_disruption import handler as propose_disruption
+from joiner.adapters import documents
+from joiner.adapters.rebalance_recommendations import Recommendations
+from joiner.catalogue import Catalogue
+from joiner.disruption.proposal import Proposal
+from joiner.planning import Ceilings, Snapshot
+from joiner.planning.inputs.held_pools import find_edition
+from joiner.pools.pool_holds import OF_REPLICAS, PoolHold
+from tests.unit.disruption.initialized_nodes import LONG_AGO, claim_and_node, replica
+from tests.unit.disruption.proposed_consolidations import ON_DEMAND, pool
+from tests.unit.functions.disruption_execution import records, task
+from tests.unit.functions.simulated_cluster import SimulatedCluster
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, Json
+from tests.unit.planning.test_held_pools import node_class
+
+DRIFTED = {"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": LONG_AGO}
+
+
+def world(*pods: Json, kind: str = "m.2xlarge", drifted: bool = False, **spec: Any) -> dict[str, Sequence[Json]]:
+    """Return the lists of a cluster with one node that is too large for its pods, or drifted."""
+    made, (claim, node) = pool(), claim_and_node("a", kind=kind)
+    made["spec"] |= spec
+    if drifted:
+        claim["status"]["conditions"].append(DRIFTED)
+    return {
+        "nodepools": [made],
+        "ec2nodeclasses": [node_class(1)],
+        "nodeclaims": [claim],
+        "nodes": [node],
+        "pods": list(pods),
+    }
+
+
+def proposed(cluster: SimulatedCluster, lists: dict[str, Sequence[Json]]) -> Proposal:
+    part = task(0)
+    documents.put_catalogue(cluster.store, Catalogue.from_json(CATALOGUE), cluster.now)
+    keys = {
+        "snapshot": documents.put_snapshot(cluster.store, part, lists, assignments={}, assigned={}, in_flight=()),
+        "classes": documents.put_node_classes(cluster.store, part, CLASSES.values()),
+        "proposal": "",
+        "digest": "d",
+    }
+    table = cluster.ledger._client, cluster.ledger._table
+    planning = propose_disruption.DisruptionPlanning(
+        cluster.ledger, records(cluster), Recommendations(*table), cluster.store, Ceilings()
+    )
+    answer = planning.answer(part, keys, cluster.now, 0)
+    json.dumps(answer)
+    return documents.get_proposal(cluster.store, answer["proposal"])
+
+
+def hold(cluster: SimulatedCluster, lists: dict[str, Sequence[Json]], *, of_replicas: bool = False) -> None:
+    """Hold the pool for the first pod, or for its replicas, for a minute."""
+    snapshot, at = Snapshot.from_lists(lists), int(cluster.now.timestamp())
+    held = PoolHold(
+        pool="NodePool/default",
+        class_key=OF_REPLICAS if of_replicas else snapshot.pods[0].class_key,
+        device="",
+        edition=find_edition(snapshot, snapshot.pools[0]),
+        launched_at=at - 900,
+        failed_at=at,
+        failures=2,
+        until=at + 60,
+        claim="default-9",
+        cause="the node is not Ready",
+    )
+    assert cluster.ledger.put_pool_hold(held, None)
+
+
+@pytest.mark.parametrize("drifted", [False, True], ids=["consolidated", "drifted"])
+def test_no_replacement_is_planned_in_a_pool_that_is_held_for_the_pods(
+    cluster: SimulatedCluster, *, drifted: bool
+) -> None:
+    lists = world(replica("web-0", "node-a", nodeSelector=ON_DEMAND), drifted=drifted)
+
+    [action] = proposed(cluster, lists).actions
+    assert len(action.replacements) == 1
+    hold(cluster, lists)
+
+    assert proposed(cluster, lists).actions == ()
+
+
+def test_a_pool_that_is_held_for_some_pods_replaces_the_nodes_of_others(cluster: SimulatedCluster) -> None:
+    lists = world(replica("web-0", "node-a", nodeSelector=ON_DEMAND))
+    hold(cluster, {**lists, "pods": [replica("db-0", "node-a", nodeSelector={"disk": "fast"})]})
+
+    assert len(proposed(cluster, lists).actions) == 1
+
+
+def test_a_node_of_a_static_pool_that_is_held_is_not_replaced(cluster: SimulatedCluster) -> None:
+    lists = world(drifted=True, replicas=1)
+
+    [action] = proposed(cluster, lists).actions
+    assert len(action.replacements) == 1
+    hold(cluster, lists, of_replicas=True)
+
+    held = proposed(cluster, lists)
+    assert held.actions == ()
+    assert [one.message.partition(": ")[0] for one in held.kept if one.condition == "DisruptionBlocked"] == [
+        "it is drifted (AMIDrift), and its pool lacks a replacement"
+    ]
