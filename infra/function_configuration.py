@@ -233,7 +233,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         gets_items=("AWAITED", "WAVE"),
         queries_items=("ASSIGNMENT", "HELD"),
         updates_items=("HELD", "WAVE"),
-        deletes_items=("ASSIGNMENT", "AWAITED", "HELD", "WAVE"),
+        deletes_items=("ASSIGNMENT", "AWAITED", "BACKOFF", "HELD", "WAVE"),
         reads_documents=("events",),
         groups=(VIEWERS, STATUS_WRITERS, POOL_REPORTERS, BINDERS),
     ),

@@ -71,6 +71,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "claims_of_wave": {"gets_items": "AWAITED"},
     "end_wave": {"deletes_items": "AWAITED WAVE"},
     "forget_instance": {"deletes_items": "INSTANCE"},
+    "end_back_off": {"deletes_items": "BACKOFF"},
     "forget_pool_hold": {"deletes_items": "HELD"},
     "pool_holds": {"queries_items": "HELD"},
     "put_pool_hold": {"updates_items": "HELD"},
@@ -117,7 +118,7 @@ NOTING = {
     "records.assigned": ("assignments",),
     "records.unassign": ("unassign",),
     "records.note_failed": ("assignments", "pool_holds", "put_pool_hold"),
-    "records.note_ready": ("assignments", "pool_holds", "forget_pool_hold"),
+    "records.note_ready": ("assignments", "pool_holds", "forget_pool_hold", "end_back_off"),
 }
 """What modules of `joiner.adapters` call for a function, by their own functions and methods."""
 

@@ -92,6 +92,21 @@ def test_another_failure_after_the_wait_waits_for_longer(
     assert fail().tries == 1
 
 
+def test_a_later_node_that_is_ready_ends_the_count_of_its_class(launched: SimulatedCluster) -> None:
+    first = launched.ledger.back_off(DEFAULT, "of something", at(launched), launched=at(launched) - 1)
+    assert (first.tries, first.until) == (1, at(launched)), "the next launch follows at once"
+
+    launched.ledger.end_back_off(DEFAULT, at(launched) - 1)
+    launched.now += timedelta(minutes=10)
+    second = launched.ledger.back_off(DEFAULT, "of something", at(launched), launched=at(launched) - 5)
+    assert second.tries == 2, "a node that was launched before the failure does not show that the class is good now"
+
+    launched.ledger.end_back_off(DEFAULT, second.until + 5)
+    launched.now += timedelta(minutes=10)
+    third = launched.ledger.back_off(DEFAULT, "of something", at(launched), launched=at(launched) - 5)
+    assert third.tries == 1
+
+
 def test_an_offering_whose_host_failed_is_not_asked_for_and_its_class_goes_on(launched: SimulatedCluster) -> None:
     die(launched, "Server.InternalError", "Server.InternalError: Internal error on launch")
 

@@ -17,8 +17,7 @@ from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.disruption_items import count_evictions, find_last_moves
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import Forbidden, KubeError
-from joiner.adapters.ledger_items import LaunchRecord, LeaseLost, Retirement
-from joiner.adapters.retirements import Retirements
+from joiner.adapters.ledger_items import LaunchRecord, LeaseLost
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.pools.node_claim import build_claim_name
 from tests.unit.functions.conftest import MakeCluster
@@ -100,39 +99,6 @@ def test_pods_that_drift_moves_start_a_cool_down_and_are_no_evictions_of_consoli
     assert count_evictions(moved) == {"NodePool/default": 1}
     assert count_evictions(one for one in moved if one.reason == "Drifted") == {}
     assert find_last_moves(moved) == {"default/ReplicaSet/web": grown.now}
-
-
-@pytest.mark.parametrize("reason", ["Underutilized", "Drifted", "Expired", "Rebalance"])
-def test_a_retirement_that_could_not_begin_ends_with_its_disruption(grown: SimulatedCluster, reason: str) -> None:
-    """The API server refuses the start three times, until the disruption is undone; the sweep requests what is left."""
-    marked(grown, DisruptionAction(reason, ("default-1",), moves={"default/web-1": "node-2"}))
-    grown.machine.break_lease(ARN, 1)
-    grown.kube.fault = refused_deletions
-    for _ in range(3):
-        [request] = settled(grown)["retire"]
-        retire(grown, ("default-1", request["reason"]))
-        grown.now += timedelta(minutes=2)
-    [undone] = settled(grown)["undone"]
-    assert undone["claims"] == ["default-1"]
-    grown.kube.fault = None
-    assert grown_retirements(grown)["default-1"].reasons == (request["reason"],)
-
-    done = retire(grown, ("default-1", request["reason"]))
-
-    assert done.left_out == {"default-1": "its node has no mark of a disruption any more"}
-    assert not grown.kube.objects["nodeclaims", "", "default-1"]["metadata"].get("deletionTimestamp")
-    assert grown_retirements(grown)["default-1"].reasons == (), "the sweep does not request it again"
-
-
-def grown_retirements(cluster: SimulatedCluster) -> dict[str, Retirement]:
-    return Retirements(cluster.ledger._client, cluster.ledger._table).all()
-
-
-def refused_deletions(method: str, _path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A fault: the API server deletes nothing."""
-    if method == "DELETE":
-        raise Forbidden("nothing may be deleted")
-    return answer()
 
 
 def test_nodes_are_retired_in_the_order_of_their_actions_the_best_first(grown: SimulatedCluster) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import KubeError
+from joiner.lifecycle.immediate_terminations import back_off_id_of_class
 from tests.unit.functions.failing_nodes import GPU, FailingNodes, pool, with_gpu
 from tests.unit.functions.fake_dynamodb import FakeDynamoDb
 from tests.unit.functions.launched_nodes import node_of
@@ -293,3 +294,15 @@ def test_opening_many_nodes_reads_assignments_and_holds_once(failing: FailingNod
 
     assert sum(claim.initialized for claim in failing.claims()) == claims > 20
     assert (asked["Query", "ASSIGNMENT"], asked["Query", "HELD"], asked["DeleteItem", "HELD"]) == (1, 1, 0)
+    assert asked["DeleteItem", "BACKOFF"] == 1
+
+
+def test_a_node_that_becomes_ready_ends_the_deaths_of_its_class(failing: FailingNodes) -> None:
+    what, at = back_off_id_of_class("default", legacy=False), int(failing.now.timestamp())
+    failing.ledger.back_off(what, "instance i-1 ended at its launch", at - 10, launched=at - 15)
+    assert failing.ledger._get("BACKOFF", what)
+
+    failing.begin().boot_newest()
+
+    assert failing.claims()[-1].initialized
+    assert not failing.ledger._get("BACKOFF", what)

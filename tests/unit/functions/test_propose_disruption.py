@@ -27,11 +27,10 @@ DRIFTED = {"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTrans
 def world(*pods: Json, kind: str = "m.2xlarge", drifted: bool = False, **spec: Any) -> dict[str, Sequence[Json]]:
     """Return the lists of a cluster with one node that is too large for its pods, or drifted."""
     made, (claim, node) = pool(), claim_and_node("a", kind=kind)
-    made["spec"] |= spec
     if drifted:
         claim["status"]["conditions"].append(DRIFTED)
     return {
-        "nodepools": [made],
+        "nodepools": [{**made, "spec": {**made["spec"], **spec}}],
         "ec2nodeclasses": [node_class(1)],
         "nodeclaims": [claim],
         "nodes": [node],

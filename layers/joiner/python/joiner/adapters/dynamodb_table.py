@@ -188,6 +188,31 @@ class DynamoTable:
         """Delete an item. A missing item is success."""
         self._client.delete_item(TableName=self._table, Key=item_key(kind, item_id))
 
+    def _try_delete(
+        self,
+        kind: str,
+        item_id: str,
+        *,
+        condition: str,
+        values: Mapping[str, Any],
+        names: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Delete an item; return False if the condition is false for it, as most are for a missing item."""
+        asked: dict[str, Any] = {"ExpressionAttributeNames": dict(names)} if names else {}
+        try:
+            self._client.delete_item(
+                TableName=self._table,
+                Key=item_key(kind, item_id),
+                ConditionExpression=condition,
+                ExpressionAttributeValues={name: written(value) for name, value in values.items()},
+                **asked,
+            )
+        except ClientError as reason:
+            if is_condition_failure(reason):
+                return False
+            raise
+        return True
+
 
 def write_with_retries(write: Callable[..., Mapping[str, Any]], **asked: Any) -> Mapping[str, Any]:
     """Send a write, and send it again while a transaction locks its item; return the answer. botocore does not retry

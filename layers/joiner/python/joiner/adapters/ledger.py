@@ -14,7 +14,6 @@ from joiner import item_keys
 from joiner.adapters.dynamodb_table import (
     TRANSACTION,
     ConditionFailed,
-    is_condition_failure,
     write_with_retries,
 )
 from joiner.adapters.item_attributes import Item, number, text, written
@@ -252,15 +251,10 @@ class Ledger(PoolHoldRecords, WaveRecords):
         """Delete an assignment that is complete or whose claim is deleted. An assignment written under a later lease
         than `lease_number` stays.
         """
-        asked: dict[str, Any] = {"TableName": self._table, "Key": item_keys.item_key(item_keys.ASSIGNMENT, claim)}
-        if lease_number is not None:
-            asked["ConditionExpression"] = NOT_LATER
-            asked["ExpressionAttributeValues"] = {":number": written(lease_number)}
-        try:
-            self._client.delete_item(**asked)
-        except ClientError as reason:
-            if not is_condition_failure(reason):
-                raise
+        if lease_number is None:
+            self._delete(item_keys.ASSIGNMENT, claim)
+        else:
+            self._try_delete(item_keys.ASSIGNMENT, claim, condition=NOT_LATER, values={":number": lease_number})
 
     # Unavailable offerings
 
@@ -314,6 +308,16 @@ class Ledger(PoolHoldRecords, WaveRecords):
             names={"#until": "until"},
         )
         return BackOff(what, tries, until, reason)
+
+    def end_back_off(self, what: str, launched: int) -> None:
+        """Forget the failures of `what` if a launch after the last one and its wait (epoch seconds) succeeded."""
+        self._try_delete(
+            item_keys.BACKOFF,
+            what,
+            condition="#until < :launched",
+            values={":launched": launched},
+            names={"#until": "until"},
+        )
 
     def back_offs(self, now: int) -> dict[str, BackOff]:
         """Return the back-offs that are in effect at `now`, by class or offering."""

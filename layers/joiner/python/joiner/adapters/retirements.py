@@ -11,14 +11,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
-from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable, is_condition_failure
-from joiner.adapters.item_attributes import written
+from joiner.adapters.dynamodb_table import ConditionFailed, DynamoTable
 from joiner.adapters.item_reading import UnreadableRecord
 from joiner.adapters.ledger_items import UNSEEN_FOR, Retirement
 from joiner.adapters.parallel_calls import call_all
-from joiner.item_keys import RETIREMENT, item_key
+from joiner.item_keys import RETIREMENT
 
 KEPT: Final = 24 * 3600  # an item whose claim ended in another way; each execution that continues it extends this
 log = logging.getLogger(__name__)
@@ -186,14 +183,10 @@ class Retirements(DynamoTable):
 
     def forget(self, claim: str, owner: str) -> None:
         """Delete the record of a retired claim. An item with another owner stays; that owner finds the same result."""
-        try:
-            self._client.delete_item(
-                TableName=self._table,
-                Key=item_key(RETIREMENT, claim),
-                ConditionExpression="attribute_not_exists(#owner) OR #owner = :me",
-                ExpressionAttributeNames=OWNER,
-                ExpressionAttributeValues={":me": written(owner)},
-            )
-        except ClientError as reason:
-            if not is_condition_failure(reason):
-                raise
+        self._try_delete(
+            RETIREMENT,
+            claim,
+            condition="attribute_not_exists(#owner) OR #owner = :me",
+            values={":me": owner},
+            names=OWNER,
+        )

@@ -1,0 +1,50 @@
+"""What is left of a disruption that was undone: no retirement of its nodes."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from joiner.adapters.kube_errors import Forbidden
+from joiner.adapters.ledger_items import Retirement
+from joiner.adapters.retirements import Retirements
+from tests.unit.functions.disruption_execution import ARN, REMOVED, marked, settled
+from tests.unit.functions.grown_cluster import grow
+from tests.unit.functions.retirement_execution import retire
+from tests.unit.functions.simulated_cluster import SimulatedCluster
+
+
+def retirements_of(cluster: SimulatedCluster) -> dict[str, Retirement]:
+    return Retirements(cluster.ledger._client, cluster.ledger._table).all()
+
+
+def refused_deletions(method: str, _path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A fault: the API server deletes nothing."""
+    if method == "DELETE":
+        raise Forbidden("nothing may be deleted")
+    return answer()
+
+
+@pytest.mark.parametrize("reason", ["Underutilized", "Drifted", "Expired", "Rebalance"])
+def test_a_retirement_that_could_not_begin_ends_with_its_disruption(cluster: SimulatedCluster, reason: Any) -> None:
+    """The API server refuses the start three times, until the disruption is undone; the sweep requests what is left."""
+    grow(cluster)
+    marked(cluster, replace(REMOVED, reason=reason))
+    cluster.machine.break_lease(ARN, 1)
+    cluster.kube.fault = refused_deletions
+    for _ in range(3):
+        [request] = settled(cluster)["retire"]
+        retire(cluster, ("default-1", request["reason"]))
+        cluster.now += timedelta(minutes=2)
+    [undone] = settled(cluster)["undone"]
+    assert undone["claims"] == ["default-1"]
+    cluster.kube.fault = None
+    assert retirements_of(cluster)["default-1"].reasons == (request["reason"],)
+
+    done = retire(cluster, ("default-1", request["reason"]))
+
+    assert done.left_out == {"default-1": "its node has no mark of a disruption any more"}
+    assert not cluster.kube.objects["nodeclaims", "", "default-1"]["metadata"].get("deletionTimestamp")
+    assert retirements_of(cluster)["default-1"].reasons == (), "the sweep does not request it again"
