@@ -82,6 +82,11 @@ class LaunchPad:
         ][0]
         return instance
 
+    def ids(self, filters: Sequence[dict[str, Any]]) -> set[str]:
+        """Return the ids of all instances that the filters select."""
+        pages = self.ec2.get_paginator("describe_instances").paginate(Filters=list(filters))
+        return {each["InstanceId"] for page in pages for one in page["Reservations"] for each in one["Instances"]}
+
     def state(self, instance_id: str) -> str:
         state: str = self.instance(instance_id)["State"]["Name"]
         return state

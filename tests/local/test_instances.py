@@ -5,6 +5,7 @@ refuses.
 import base64
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -82,6 +83,19 @@ def test_an_instance_is_pending_then_runs_then_ends_and_each_step_is_an_event(
     eventually(lambda: pad.state(identity) == "terminated")
 
     eventually(lambda: events_of(identity) == ["pending", "running", "shutting-down", "terminated"])
+
+
+@pytest.mark.usefixtures("long_pending")
+def test_no_instance_of_a_large_launch_runs_before_the_launch_is_complete(pad: LaunchPad) -> None:
+    running = [{"Name": "instance-state-name", "Values": ["running"]}]
+    with ThreadPoolExecutor(1) as beside:
+        launch = beside.submit(pad.launch, count=40)
+        seen = set[str]()
+        while not launch.done():
+            seen |= pad.ids(running)
+
+    assert len(launch.result()) == 40
+    assert not seen & set(launch.result())
 
 
 def test_volumes_and_addresses_go_with_the_instance(pad: LaunchPad) -> None:

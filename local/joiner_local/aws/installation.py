@@ -41,7 +41,7 @@ test compares the record with this list::
         EC2Response.create_fleet EC2Response.describe_fleets
     ec2.instance_lifecycle
         EC2Response.run_instances EC2Response.terminate_instances EC2Response.stop_instances
-        EC2Response.start_instances InstanceBackend.terminate_instances
+        EC2Response.start_instances InstanceBackend.terminate_instances Instance.__init__
     ec2.instance_statuses
         EC2Response.describe_instance_status
     ec2.launch_templates

@@ -18,7 +18,7 @@ from typing import Any, Final
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
 from moto.ec2.exceptions import EC2ClientError, OperationNotPermitted4
-from moto.ec2.models.instances import InstanceBackend, InstanceState, StateReason
+from moto.ec2.models.instances import Instance, InstanceBackend, InstanceState, StateReason
 from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
@@ -245,6 +245,13 @@ def install(aws: LocalAws) -> None:
         booted(answer.result.instances)
         return answer
 
+    init = Instance.__init__
+
+    def begin(instance: Any, *arguments: Any, **named: Any) -> None:
+        init(instance, *arguments, **named)
+        instance._state = InstanceState("pending", CODES["pending"])  # moto's runs before it has its volumes
+
+    wrap_attribute(Instance, "__init__", begin, init)
     wrap_attribute(EC2Response, "run_instances", run_instances, run)
     replace_attribute(EC2Response, "terminate_instances", terminate_instances)
     replace_attribute(EC2Response, "stop_instances", stop_instances)
