@@ -135,6 +135,7 @@ class RegistrationCheck:
         self._seconds = seconds
         self._clock = clock
         self._bindings = BindingTimes(clock)
+        self._logged: dict[str, tuple[str, str]] = {}
 
     def answer(
         self, wave_name: str, now: datetime, events: Sequence[Event] = (), *, launching: bool = False
@@ -189,7 +190,7 @@ class RegistrationCheck:
         checked = opening.open(wave_name, self._bind_and_register(wave, opening, records, now), launching=launching)
         events = [*(event for each in checked for event in each.events), *self._record(checked, now)]
         seen = self._ledger.wave(wave_name) or wave  # with the pods bound in this pass
-        _log_progress(checked)
+        self._log_progress(checked)
         # A ring whose node is not stored yet is not counted: should this be the last pass, the execution does not wait
         uncounted = bool(unstored) and bool(self._seconds)
         progress = WaveProgress(replace(seen, rings=wave.rings - uncounted), checked)
@@ -232,17 +233,19 @@ class RegistrationCheck:
             logger.warning("the registration of nodes could not be recorded", reason=reason)
         return events
 
+    def _log_progress(self, checked: Iterable[ClaimProgress]) -> None:
+        """Log the progress of each claim that changed since the last pass. A claim that only waits would be logged at
+        every check."""
+        for each in checked:
+            claim = each.claim
+            if self._logged.get(claim.name) != (each.stage, each.message):
+                self._logged[claim.name] = each.stage, each.message
+                log = logger.debug if each.stage == "waiting" else logger.info
+                log(each.message, nodeclaim=claim.name, nodepool=claim.pool, node=claim.node_name, stage=each.stage)
+
     def _publish(self, events: Sequence[Event], wave_name: str, now: datetime, most: int = EVENTS_AT_ONCE) -> None:
         for reason in publish_events(self._kube, events, at=now, instance=wave_name, most=most):
             logger.warning("an event could not be written", reason=reason)
-
-
-def _log_progress(checked: Iterable[ClaimProgress]) -> None:
-    """Log the progress of each claim. A claim that only waits would be logged at every check."""
-    for each in checked:
-        log = logger.debug if each.stage == "waiting" else logger.info
-        claim = each.claim
-        log(each.message, nodeclaim=claim.name, nodepool=claim.pool, node=claim.node_name, stage=each.stage)
 
 
 def _shown(claim: NodeClaim) -> dict[str, Any]:

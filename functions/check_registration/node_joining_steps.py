@@ -52,7 +52,7 @@ class ClaimProgress:
     trouble: str = ""
     """The reason of a condition, if the claim's node will probably not join; `message` is then the cause."""
     settling: bool = False
-    """The node has its pods. It only waits until the scheduler has read their bindings, or other nodes have theirs."""
+    """The node has its pods. It only waits until the scheduler has read their bindings."""
 
 
 class NodeRegistration:

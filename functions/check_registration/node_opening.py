@@ -13,7 +13,8 @@ second after its last binding: in a later pass, or after a pause in this one if 
 
 A node that has its pods stays closed a little longer while a pod planned for another node would fit into its free
 capacity, or would preempt its pods. Otherwise the scheduler would bind that pod here, against the plan. For some
-seconds, it also stays closed while other nodes of the wave join, so that the scheduler does not try their pods again.
+seconds, it also stays closed while other nodes of the wave are awaited, so that the scheduler does not try their pods
+again: so the openings of a wave follow its bindings.
 """
 
 import time
@@ -120,7 +121,7 @@ class NodeOpening:
         """Return the progress of all claims after filling every node that may be filled and opening every ready one.
 
         While other nodes of the wave are awaited or its execution is `launching`, nodes that just got pods open in a
-        later pass, so that this one ends soon.
+        later pass, or check, so that this one ends soon.
         """
         fillable = _find_fillable(checked)
         if any(each.claim.name not in self._filled for each in fillable):
@@ -131,9 +132,8 @@ class NodeOpening:
         awaited = launching or any(
             each.stage in ("waiting", "registered") and each.claim.name not in filling for each in checked
         )
-        joining = any(each.fresh and each.claim.name not in filling for each in checked)
-        filled = replace(self._filling.assess(), joining=joining)
-        opened = self._open_filled(wave, fillable, filled, awaited=awaited)
+        filled = replace(self._filling.assess(), awaited=awaited)
+        opened = self._open_filled(wave, fillable, filled)
         return [opened.get(each.claim.name) or each for each in checked]
 
     def open_closed(self, nodes: Iterable[Node]) -> None:
@@ -155,15 +155,17 @@ class NodeOpening:
             logger.warning("no time was left to open all nodes that were closed for too long", left=len(left))
 
     def _open_filled(
-        self, wave: str, fillable: Sequence[ClaimProgress], filling: FilledNodes, *, awaited: bool
+        self, wave: str, fillable: Sequence[ClaimProgress], filling: FilledNodes
     ) -> dict[str, ClaimProgress]:
         by_claim = {each.claim.name: each for each in fillable}
         unread = self._bindings.find_unread(filling.nodes)
-        if not awaited and (longest := max(unread.values(), default=0.0)):
+        if not filling.awaited and (longest := max(unread.values(), default=0.0)):
             self._sleep(longest)
         answers, late = call_each_in_time(
             filling.nodes,
-            lambda node: self._finish(by_claim[node.claim], node, filling, settles=awaited and unread[node.claim] > 0),
+            lambda node: self._finish(
+                by_claim[node.claim], node, filling, settles=filling.awaited and unread[node.claim] > 0
+            ),
             KubeError,
             self._opening_time_left,
         )
@@ -183,7 +185,10 @@ class NodeOpening:
             return replace(progress, message=f"{filled.description}; {progress.message}")
         if reason := filling.find_reason_to_stay_closed(filled, self._now):
             return replace(progress, stage="registered", message=reason)
-        if settles or filling.opens_later(filled, self._now):
+        if filling.opens_later(filled, self._now):  # in the check of the nodes that are awaited, or after some seconds
+            message = f"{filled.description}, and opens after other nodes of its wave have theirs"
+            return replace(progress, stage="registered", message=message)
+        if settles:
             message = f"{filled.description}, and opens in the next pass"
             return replace(progress, stage="registered", message=message, settling=True)
         try:

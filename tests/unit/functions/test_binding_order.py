@@ -115,7 +115,7 @@ def test_a_registration_that_is_refused_keeps_no_pod_from_its_node(cluster: Simu
     cluster.kube.fault = refuse
     answer = cluster.check("up-1")
 
-    assert (answer["settling"], answer["registered"], filled_nodes(cluster)) == (1, 1, [first])
+    assert (answer["done"], answer["registered"], filled_nodes(cluster)) == (False, 1, [first])
 
 
 def test_pods_that_cannot_be_listed_keep_no_node_unregistered(cluster: SimulatedCluster) -> None:

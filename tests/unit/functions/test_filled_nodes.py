@@ -200,24 +200,46 @@ def test_a_node_opens_a_second_after_all_its_bindings(cluster: SimulatedCluster)
     assert last_binding < second < min(openings)
 
 
-def test_while_other_nodes_boot_a_filled_node_opens_in_the_next_check(cluster: SimulatedCluster) -> None:
-    """Its check ends at once, so that a node that becomes Ready now gets its pods soon."""
+def test_while_other_nodes_boot_a_filled_node_stays_closed_for_five_seconds(cluster: SimulatedCluster) -> None:
+    """Its check ends at once, and none follows only to open it: a ring of the other node begins the next one."""
     launched(cluster, pending("web-2"))
     cluster.boot()
     first, other = cluster.kube.all(kinds.NODES)
+    first["status"]["conditions"][0]["lastTransitionTime"] = now(cluster)
     other["status"]["conditions"][0]["status"] = "False"
 
     filled = cluster.check("up-1")
 
-    assert (filled["done"], filled["settling"], filled["initialized"]) == (False, 1, 0)
+    assert (filled["done"], filled["settling"], filled["initialized"]) == (False, 0, 0)
     assert taints(cluster.kube.get(kinds.NODES, first["metadata"]["name"])) == [FILLING]
     assert len([pod for pod in ("web-1", "web-2") if node_of(cluster, pod) == first["metadata"]["name"]]) == 1
     assert not any(call.startswith("sleep") for call in cluster.kube.asked)
 
+    cluster.now += timedelta(seconds=6)
     opened = cluster.check("up-1")
 
     assert (opened["done"], opened["settling"], opened["initialized"]) == (False, 0, 1)
     assert taints(cluster.kube.get(kinds.NODES, first["metadata"]["name"])) == []
+
+
+def test_the_nodes_of_a_wave_open_after_the_last_binding(cluster: SimulatedCluster) -> None:
+    launched(cluster, pending("web-2"))
+    cluster.boot()
+    first, other = cluster.kube.all(kinds.NODES)
+    first["status"]["conditions"][0]["lastTransitionTime"] = now(cluster)
+    other["status"]["conditions"][0]["status"] = "False"
+    cluster.check("up-1")
+    cluster.kube.asked.clear()
+    cluster.now += timedelta(seconds=3)
+    cluster.check("up-1")  # after a ring of another node, for example
+    other["status"]["conditions"][0]["status"] = "True"
+
+    assert cluster.check("up-1")["done"]
+
+    opened = {f"PATCH /api/v1/nodes/{node['metadata']['name']}" for node in (first, other)}
+    assert opened <= set(cluster.kube.asked)
+    last_binding = max(number for number, call in enumerate(cluster.kube.asked) if call.endswith("/binding"))
+    assert not opened & set(cluster.kube.asked[:last_binding])
 
 
 @pytest.mark.parametrize(("seconds", "closed"), [(1, [FILLING]), (6, [])])
@@ -230,7 +252,7 @@ def test_a_filled_node_opens_after_a_node_that_registers_has_its_pods_or_after_f
     first["status"]["conditions"][0]["lastTransitionTime"] = now(cluster)
     other["status"]["conditions"][0]["status"] = "False"
     cluster.kube.objects.pop(("nodes", "", other["metadata"]["name"]))
-    assert cluster.check("up-1")["settling"] == 1
+    assert cluster.check("up-1")["initialized"] == 0
     cluster.kube.put(other)
     cluster.now += timedelta(seconds=seconds)
 

@@ -2,8 +2,8 @@
 
 A node that has its pods stays closed a little longer while a pod that is planned for another node fits into its free
 resources, or could preempt a pod on it. The scheduler would bind that pod to this node, and the plan would no longer
-hold. For some seconds, it also stays closed while nodes of other planned pods join: the scheduler would try all of
-these pods again. `joiner.lifecycle.node_deadlines` limits each of these waits.
+hold. For some seconds, it also stays closed while nodes of other planned pods are awaited: the scheduler would try all
+of these pods again. `joiner.lifecycle.node_deadlines` limits each of these waits.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +76,7 @@ class FilledNode:
 class FilledNodes:
     """The nodes of one check, and the smallest of the pods that are planned for other nodes.
 
-    `joining` says whether other nodes of the wave were registered in this check, which take pods in the next pass.
+    `awaited` says whether other nodes of the wave will take pods later.
 
     `important` includes pods that were bound in this check: the scheduler reads pods and nodes separately, and may see
     a node open before it sees that a pod is bound. A second binding of that pod is refused, but the pods that it
@@ -87,7 +87,7 @@ class FilledNodes:
     promised: Sequence[WaitingPod]
     important: Sequence[WaitingPod]
     newcomers: Sequence[WaitingPod]
-    joining: bool = False
+    awaited: bool = False
 
     def find_reason_to_stay_closed(self, one: FilledNode, now: datetime) -> str:
         """Return why a node of this check does not open yet; empty if it opens."""
@@ -108,10 +108,10 @@ class FilledNodes:
         return ""
 
     def opens_later(self, one: FilledNode, now: datetime) -> bool:
-        """Return whether the scheduler would retry pods that do not fit here, and that the next pass places."""
+        """Return whether the scheduler would retry pods that do not fit here, and whose nodes are awaited."""
         if not one.node.has_taint(FILLING) or node_deadlines.may_open_before_others(one.ready_since, now):
             return False
-        return self.joining and not one.for_the_scheduler and bool(self.promised)
+        return self.awaited and not one.for_the_scheduler and bool(self.promised)
 
     def _takes_another_pod(self, one: FilledNode) -> bool:
         """Return whether the scheduler would bind a pod to this node that is planned for another node."""
