@@ -14,9 +14,9 @@ RINGS_AT_ONCE: Final = 10
 """How many rings of pods a sandbox counts at once, after a quiet time: each of a few single pods rings."""
 
 
-NODE_RINGS_A_SECOND: Final = 10
+NODE_RINGS_A_SECOND: Final = 5
 """How many rings of nodes a sandbox counts in a second. Who is rung reads the nodes half a second after a ring that
-counts, when those of the next tenth of a second are stored, too."""
+counts, when those of the next fifth of a second are stored, too. To store a node takes some hundredths of a second."""
 
 
 class RingLimit:
