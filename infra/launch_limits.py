@@ -6,12 +6,14 @@ Times are in seconds. The limits of functions are in `function_configuration.py`
 
 from typing import Final
 
-GROUPS_OF_ONE_INVOCATION: Final = 8
-"""Groups that one invocation of launch_instances launches at the same time, in its threads."""
+GROUPS_OF_ONE_INVOCATION: Final = 16
+"""Groups that one invocation of launch_instances launches at the same time, in its threads. EC2's bucket for requests
+that change something holds about 50 and gets 5 a second, and a call takes some seconds. A throttled group is launched
+by the next round."""
 
-CONCURRENT_INVOCATIONS: Final = 2
-"""Invocations of launch_instances at the same time. EC2's bucket for requests that change something holds about 50 and
-gets 5 a second, and a call takes some seconds. A throttled group is launched by the next round."""
+CONCURRENT_INVOCATIONS: Final = 1
+"""Invocations of launch_instances at the same time. A second sandbox would start before its first CreateFleet, which
+takes longer than the requests of 16 groups."""
 
 FIRST_RECORD_SECONDS: Final = 2
 """Wait before launches are recorded: most CreateFleet calls are answered by then."""
@@ -34,7 +36,7 @@ SETTLING_SECONDS: Final = 1
 """Nodes that got their pods in a check are opened this much later."""
 
 SHORTEST_BOOT_SECONDS: Final = 15
-"""No instance boots in less: the longest wait for a check while no node has registered."""
+"""No instance boots in less: the first wait for a check while no node has registered."""
 
 REGISTRATION_CHECK_SECONDS: Final = 5
-"""Longest wait for a check after a node has registered, since a call of the doorbell may be lost."""
+"""Longest wait for a check after that, since a call of the doorbell may be lost."""

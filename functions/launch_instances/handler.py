@@ -41,6 +41,9 @@ environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
 CODES_SHOWN: Final = 5  # the results of all groups of a pass are one result of a Map, limited to 256 KiB
 
 
+FLEETS_AT_ONCE: Final = 16
+"""All groups of one invocation: most of the time they wait for CreateFleet."""
+
 TRIED_AGAIN_WITHIN: Final = 15.0
 """Seconds after which a failed group is left to the next round. EC2 may take the 40 seconds of the client's timeout for
 the second try, too, and the function has a minute."""
@@ -216,11 +219,12 @@ def launch_groups(
     kept. If all fail, or if the lease is lost, the first error is raised.
     """
     began = clock()
-    answers = dict(call_each(indexes, launch, Exception))
+    answers = dict(call_each(indexes, launch, Exception, workers=FLEETS_AT_ONCE))
     failures = _failures(answers.values())
     some = 0 < len(failures) < len(indexes) and not any(isinstance(each, LeaseLost) for each in failures)
     if some and clock() - began < TRIED_AGAIN_WITHIN:
-        answers |= call_each([index for index in indexes if isinstance(answers[index], Exception)], launch, Exception)
+        again = [index for index in indexes if isinstance(answers[index], Exception)]
+        answers |= call_each(again, launch, Exception, workers=FLEETS_AT_ONCE)
         failures = _failures(answers.values())
     lost = [each for each in failures if isinstance(each, LeaseLost)]
     if lost or len(failures) == len(indexes):

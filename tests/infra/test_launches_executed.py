@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from infra.launch_limits import GROUPS_OF_ONE_INVOCATION
 from infra.machine_functions import SCALE_UP
 from tests.infra.scale_up_machine import (
     JOINED,
@@ -20,6 +21,8 @@ from tests.infra.scripted_machine import Answer, ScriptedAccount, scripted_accou
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
+
+GROUPS = GROUPS_OF_ONE_INVOCATION + 1
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +92,14 @@ def test_a_shortage_of_offerings_leads_to_a_new_plan_at_once(account: ScriptedAc
 
 
 def test_a_group_that_cannot_be_launched_stops_no_other(account: ScriptedAccount[ScaleUpMachine]) -> None:
-    claims = {"launches": "launches/x/1.json.gz", "groups": list(range(9)), "claims": 9}
+    claims = {"launches": "launches/x/1.json.gz", "groups": list(range(GROUPS)), "claims": GROUPS}
     machines = account.machines(record_node_claims=[claims], launch_instances=["Broken"])
 
     execution = machines.start()
 
     ended = machines.end(execution)
     assert ended["status"] == "SUCCEEDED"
-    assert json.loads(ended["output"])["failed"] == 9
+    assert json.loads(ended["output"])["failed"] == GROUPS
     states = machines.states(execution)
     assert (states.count("These groups were not launched"), states.count("Record launches")) == (2, 1)
 
@@ -113,10 +116,11 @@ def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(
     assert "Record launches" in machines.states(execution)
 
 
-NINE_GROUPS = {"launches": "launches/x/1.json.gz", "groups": list(range(9)), "claims": 9, "postponed": 0} | {
-    "events": ["planned"]
+TWO_INVOCATIONS = {"launches": "launches/x/1.json.gz", "groups": list(range(GROUPS)), "claims": GROUPS} | {
+    "postponed": 0,
+    "events": ["planned"],
 }
-"""One more than an invocation launches."""
+"""One group more than an invocation launches."""
 
 
 def recording(machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
@@ -130,7 +134,7 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
     order: list[str] = []
 
     def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
-        if event["first"] == 8:
+        if event["first"] == GROUPS_OF_ONE_INVOCATION:
             assert checked.wait(40), "no node was checked while the second launch ran"
         order.append(f"launched {event['first']}")
         return LAUNCHED
@@ -141,7 +145,7 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
         return {**JOINED, "done": not event.get("launching")}
 
     machines = account.machines(
-        record_node_claims=[NINE_GROUPS],
+        record_node_claims=[TWO_INVOCATIONS],
         launch_instances=[launch],
         record_launches=[recording],
         check_registration=[check],
@@ -151,7 +155,7 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
     ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
-    assert order[:3] == ["launched 0", "checked while launching", "launched 8"]
+    assert order[:3] == ["launched 0", "checked while launching", f"launched {GROUPS_OF_ONE_INVOCATION}"]
     assert order[-1] == "checked"
     first, *_, last = machines.calls["check_registration"]
     assert (first["launching"], first["wave"], first["events"]) == (True, "up-1", ["launched-1"])
@@ -173,7 +177,7 @@ def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(
     launched = threading.Event()
 
     def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
-        if event["first"] == 8:
+        if event["first"] == GROUPS_OF_ONE_INVOCATION:
             launched.wait(15)
         return LAUNCHED
 
@@ -187,7 +191,7 @@ def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(
         return "Broken" if event.get("launching") else JOINED
 
     machines = account.machines(
-        record_node_claims=[NINE_GROUPS],
+        record_node_claims=[TWO_INVOCATIONS],
         launch_instances=[launch],
         record_launches=[record],
         check_registration=[check],
@@ -216,7 +220,7 @@ def test_an_execution_that_loses_its_lease_during_several_launches_awaits_its_no
         return "LeaseLost"
 
     machines = account.machines(
-        record_node_claims=[NINE_GROUPS], launch_instances=[launch], record_launches=["LeaseLost"]
+        record_node_claims=[TWO_INVOCATIONS], launch_instances=[launch], record_launches=["LeaseLost"]
     )
 
     execution = machines.start()
@@ -243,7 +247,9 @@ def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
             recorded.set()
         return {**recording(machines, event), "launched": 0, "short": int(first), "again": first, "waiting": 0}
 
-    machines = account.machines(record_node_claims=[NINE_GROUPS], launch_instances=[launch], record_launches=[record])
+    machines = account.machines(
+        record_node_claims=[TWO_INVOCATIONS], launch_instances=[launch], record_launches=[record]
+    )
 
     execution = machines.start()
     ended = machines.end(execution)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from functions.launch_instances.handler import CODES_SHOWN, launch_groups
+from infra.launch_limits import GROUPS_OF_ONE_INVOCATION
 from joiner.adapters.ledger_items import LeaseLost
 
 LAUNCHED: dict[str, Any] = {"launch": "l-1", "launched": 2, "short": 1, "failed": 0, "errors": ["Short"]}
@@ -50,13 +51,15 @@ def test_the_codes_of_many_groups_are_few() -> None:
 
 
 def test_the_groups_are_launched_at_the_same_time() -> None:
-    together = threading.Barrier(8, timeout=20)
+    together = threading.Barrier(GROUPS_OF_ONE_INVOCATION, timeout=20)
 
     def launch(_index: int) -> dict[str, Any]:
         together.wait()
         return LAUNCHED
 
-    assert launch_groups(launch, range(8))["launched"] == 16
+    launched = launch_groups(launch, range(GROUPS_OF_ONE_INVOCATION))["launched"]
+
+    assert launched == GROUPS_OF_ONE_INVOCATION * LAUNCHED["launched"]
 
 
 def test_a_group_that_fails_is_tried_once_more_and_the_others_are_not() -> None:

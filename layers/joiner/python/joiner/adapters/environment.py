@@ -38,10 +38,21 @@ if TYPE_CHECKING:
 LEASE_MARGIN: Final = 30  # seconds
 
 # Short timeouts: the state machine's Retry waits for longer, and no call may take longer than the lease.
-_CALLS = Config(connect_timeout=2, read_timeout=10, retries={"mode": "standard", "max_attempts": 3}, tcp_keepalive=True)
+_CONNECTIONS: Final = 16  # as many as threads call one service: launch_instances has 16
+_CALLS = Config(
+    connect_timeout=2,
+    read_timeout=10,
+    retries={"mode": "standard", "max_attempts": 3},
+    tcp_keepalive=True,
+    max_pool_connections=_CONNECTIONS,
+)
 # CreateFleet may take half a minute. Each try sends it once; its open record makes another try safe.
 _FLEETS = Config(
-    connect_timeout=2, read_timeout=40, retries={"mode": "standard", "total_max_attempts": 1}, tcp_keepalive=True
+    connect_timeout=2,
+    read_timeout=40,
+    retries={"mode": "standard", "total_max_attempts": 1},
+    tcp_keepalive=True,
+    max_pool_connections=_CONNECTIONS,
 )
 # A call without which its function is complete: it may take four seconds, so three of them fit into
 # `parallel_calls.RESERVE`.
