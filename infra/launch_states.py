@@ -1,7 +1,7 @@
 """States that launch instances and await their nodes; scale-ups and disruptions have them in common.
 
 They read the variables `$leaseNumber`, `$claims` (the answer of record_node_claims), `$registration` (the last answer
-of check_registration), `$gather` and `$unpublished`.
+of check_registration), `$gather`, `$awaited` (whether nodes were awaited before) and `$unpublished`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,9 +48,11 @@ BATCHES: Final = f"""[
 NODES_SETTLE: Final = "$registration.settling > 0"
 """JSONata: whether the next check is due without a call of the doorbell."""
 
-AWAIT_NODES_EXPRESSION: Final = f"$registration.registered = 0 ? {SHORTEST_BOOT_SECONDS} : {REGISTRATION_CHECK_SECONDS}"
+AWAIT_NODES_EXPRESSION: Final = (
+    f"$registration.registered = 0 and $not($awaited) ? {SHORTEST_BOOT_SECONDS} : {REGISTRATION_CHECK_SECONDS}"
+)
 """Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
-15 seconds."""
+15 seconds, so the first wait may be that long."""
 
 APPEND_EVENTS: Final = "$append($unpublished, $states.result.Payload.events)"
 """JSONata: the keys of documents with events, which are recorded after the lease is released; a few in a
@@ -148,9 +150,9 @@ class LaunchStates:
             arguments=update.arguments(self.table),
             timeout=jsonata(AWAIT_NODES_EXPRESSION),
             next=next,
-            assign={"gather": GATHER_SECONDS},
+            assign={"gather": GATHER_SECONDS, "awaited": True},
             catch=[
-                Catch([*CONDITION_FAILED, "States.Timeout"], next, kept=False, assign={"gather": 0}),
+                Catch([*CONDITION_FAILED, "States.Timeout"], next, kept=False, assign={"gather": 0, "awaited": True}),
                 Catch([EVERY_ERROR], on_error),
             ],
         ).render()

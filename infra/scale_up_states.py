@@ -179,7 +179,7 @@ def _failure_states(resources: MachineResources) -> States:
 def _find_pending_pods(resources: MachineResources) -> State:
     return resources.invoke_under_lease(
         "find_pending_pods",
-        {"gathering": jsonata("$gathering")},
+        {"gathering": jsonata("$gathering"), "launched": jsonata("$launched > 0")},
         next="Is there anything to do?",
         assign={
             "rings": jsonata("$states.result.Payload.rings"),

@@ -23,10 +23,6 @@ logger = Logger()
 CONTROLLERS_READ: Final = 32
 """Controllers of one batch that are read. A batch with more of them waits while new pods keep coming."""
 
-LOOKS_AGAIN: Final = 4
-"""How often one invocation lists the pods of a growing batch again. A second of this function costs as much as a wait
-of the state machine and another invocation, which would begin later."""
-
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -56,7 +52,7 @@ class BatchLooks:
 
     def gather(self, look: Look, renew: Callable[[], Lease]) -> Look:
         """Return the last look at a batch that grows: one every half a second, each after the lease is renewed."""
-        for _ in range(LOOKS_AGAIN):
+        for _ in range(self._times.looks_again):
             if not look.growing or not look.batch.pending:  # an event may be a second before the condition of its pod
                 break
             pending = look.batch.pending

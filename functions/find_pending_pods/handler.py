@@ -8,9 +8,10 @@ Two reasons to do nothing are found here: another autoscaler creates nodes in th
 to each pod why no node is launched for it.
 
 The pods without a node are listed first. A batch that is still growing gets no snapshot: the function lists them again,
-every half a second for two seconds. If more may come even then, the state machine waits a second and invokes the
-function again. A batch that was complete at the first look is compared with the pods of the snapshot: if more have come
-meanwhile, it gathers, too.
+every half a second for six seconds. If more may come even then, the state machine waits a second and invokes the
+function again. An execution that has launched nodes lists once, and leaves a growing batch to another one: it is about
+to register its nodes. A batch that was complete at the first look is compared with the pods of the snapshot: if more
+have come meanwhile, it gathers, too.
 
 A ring may come before the object behind it is stored. The lists of a snapshot begin when the objects of all counted
 rings can be read.
@@ -364,6 +365,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         times=BatchTimes(
             idle=int(environment.setting("JOINER_BATCH_IDLE_SECONDS")),
             longest=int(environment.setting("JOINER_BATCH_LONGEST_SECONDS")),
+            looks_again=0 if event.get("launched") else DEFAULT_TIMES.looks_again,
         ),
     )
     so_far = Gathering.from_json(event["gathering"])

@@ -77,7 +77,8 @@ def test_a_ring_while_the_lease_is_held_makes_the_same_execution_plan_again(
     assert machines.end(execution)["status"] == "SUCCEEDED"
     again = ["May it plan again?", "Find pending pods", "Is there anything to do?"]
     assert machines.states(execution) == [*UNDER_THE_LEASE, *again, "Release the lease", *TO_THE_END]
-    assert [each["round"] for each in machines.calls["find_pending_pods"]] == [1, 2]
+    asked = [(each["round"], each["launched"]) for each in machines.calls["find_pending_pods"]]
+    assert asked == [(1, False), (2, True)]
 
 
 def test_pods_that_come_after_a_launch_are_planned_by_another_execution(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonata
+import pytest
 
 from infra.function_configuration import CONFIGURATIONS
 from infra.launch_states import AWAIT_NODES_EXPRESSION
@@ -215,6 +216,17 @@ def test_no_wait_for_nodes_lasts_long_without_a_check(scale_up: States) -> None:
     assert max(numbers) <= 15
     caught = {error: each["Next"] for each in scale_up["Await nodes"]["Catch"] for error in each["ErrorEquals"]}
     assert caught["States.Timeout"] == caught["DynamoDb.ConditionalCheckFailedException"] == "Check registration"
+
+
+@pytest.mark.parametrize(
+    ("registered", "awaited", "seconds"), [(0, False, 15), (0, True, 5), (1, False, 5), (1, True, 5)]
+)
+def test_only_the_first_wait_for_nodes_is_as_long_as_a_boot(registered: int, awaited: bool, seconds: int) -> None:
+    expression = jsonata.Jsonata(AWAIT_NODES_EXPRESSION)
+    expression.assign("registration", {"registered": registered})
+    expression.assign("awaited", awaited)
+
+    assert expression.evaluate(None) == seconds
 
 
 def test_an_express_machine_waits_for_no_token(example: Synthesis) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from functions.find_pending_pods.handler import PendingPodSearch
+from functions.find_pending_pods.handler import DEFAULT_TIMES, PendingPodSearch
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.payload import Execution, Task
+from joiner.lifecycle.pod_gathering import BatchTimes
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLUSTER, NODEPOOL, pending
 
@@ -23,8 +24,14 @@ NOTHING_HAPPENS: Mapping[int, Callable[[], object]] = {}
 class TimedSearch:
     """A search whose clock only pauses advance; `meanwhile` happens in the pause of its number, counted from 1."""
 
-    def __init__(self, cluster: SimulatedCluster, meanwhile: Mapping[int, Callable[[], object]] = NOTHING_HAPPENS):
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        meanwhile: Mapping[int, Callable[[], object]] = NOTHING_HAPPENS,
+        times: BatchTimes = DEFAULT_TIMES,
+    ) -> None:
         self.slept: list[float] = []
+        self._times = times
         self._cluster = cluster
         self._meanwhile = meanwhile
         self._task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, cluster._take_lease("up-1") or 0, 1)
@@ -39,6 +46,7 @@ class TimedSearch:
             self._cluster.store,
             AutoscalerDetection(kube),
             listed_pods=ListedPodsRole(kube),
+            times=self._times,
             sleep=self._sleep,
             clock=lambda: sum(self.slept),
         )
@@ -144,6 +152,28 @@ def test_a_batch_that_is_complete_half_a_second_later_needs_no_other_search(clus
     assert found["rings"] == cluster.ledger.lease().rings  # no ring of a pod that it listed makes it search again
 
 
+def test_a_batch_that_grows_for_some_seconds_needs_no_other_search(cluster: SimulatedCluster) -> None:
+    cluster.prepare(replica_set("web", 8, 1), pending("web-1"))
+
+    def arrives(number: int) -> None:
+        cluster.kube.put(pending(f"web-{number}"))
+
+    search = TimedSearch(cluster, {number: partial(arrives, number + 1) for number in range(1, 8)})
+    found = search.answer()
+
+    assert (found["complete"], found["pods"], search.slept) == (True, 8, [0.5] * 7)
+
+
+def test_an_execution_that_has_launched_lists_a_growing_batch_once(cluster: SimulatedCluster) -> None:
+    """Its nodes may register any time, and another execution plans for the batch."""
+    cluster.prepare(replica_set("web", 2, 1), pending("web-1"))
+    search = TimedSearch(cluster, times=BatchTimes(looks_again=0))
+    found = search.answer()
+
+    assert (found["complete"], search.slept) == (False, [])
+    assert cluster.kube.asked.count("GET /api/v1/pods") == 1
+
+
 def test_a_single_pod_without_a_controller_waits_for_nothing_and_its_pods_are_listed_twice(
     cluster: SimulatedCluster,
 ) -> None:
@@ -222,7 +252,7 @@ def test_pods_that_keep_coming_after_the_snapshot_end_the_search_as_incomplete(c
         cluster.kube.put(bare(f"job-{next(arrivals)}"))
 
     when_listing_pools(cluster, one_more)
-    search = TimedSearch(cluster, dict.fromkeys(range(1, 9), one_more))
+    search = TimedSearch(cluster, dict.fromkeys(range(1, 9), one_more), BatchTimes(looks_again=4))
     found = search.answer()
 
     assert (found["complete"], found["snapshot"], found["pods"], search.slept) == (False, "", 6, [0.5] * 4)
@@ -248,7 +278,7 @@ def test_an_autoscaler_that_does_not_refuse_is_reported_once_when_the_batch_is_c
     lease = autoscaler_lease(cluster, "cluster-autoscaler")
     cluster.prepare(replica_set("web", 6, 1), lease, pending("web-0"))
     arrivals = {pause: partial(cluster.kube.put, pending(f"web-{pause}")) for pause in range(1, 6)}
-    search = TimedSearch(cluster, arrivals)
+    search = TimedSearch(cluster, arrivals, BatchTimes(looks_again=4))
 
     assert (search.answer()["complete"], search.slept, cluster.kube.all(kinds.EVENTS)) == (False, [0.5] * 4, [])
     found = search.answer()

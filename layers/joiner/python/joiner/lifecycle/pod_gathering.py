@@ -26,10 +26,16 @@ seconds."""
 
 @dataclass(frozen=True, slots=True)
 class BatchTimes:
-    """Whole seconds: how long no new pod comes before a batch ends, and how long a batch gathers at most."""
+    """Whole seconds: how long no new pod comes before a batch ends, and how long a batch gathers at most; and how often
+    one invocation lists the pods of a growing batch again.
+
+    A second of this function costs as much as a wait of the state machine and another invocation, which would begin
+    later.
+    """
 
     idle: int = 1
     longest: int = 10
+    looks_again: int = 12
 
 
 @dataclass(frozen=True, slots=True)
