@@ -3,8 +3,9 @@
 It prints p50 and p95 of many runs. Each run creates one pod that fits no existing node, and records when each stage
 occurs, observed from outside: by the clock of this process, the execution's history, and EC2. The first runs warm
 the functions and are reported separately. Cold runs are those before which all sandboxes were ended, as Lambda does
-after a quiet time. The local boot delay is subtracted, because Joiner does not influence how long EC2 takes to boot. A
-last table has the times from a Spot interruption warning (`bench.spot_warnings`).
+after a quiet time; in the last of them each function has only the CPU of its memory after its start, as on Lambda. The
+local boot delay is subtracted, because Joiner does not influence how long EC2 takes to boot. A last table has the times
+from a Spot interruption warning (`bench.spot_warnings`).
 """
 
 import argparse
@@ -244,6 +245,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(table(f"the first {len(first)} runs after the deployment, while it fills the catalogue", first))
         cold = [bench.run_cold(f"cold-{i}") for i in range(options.cold)]
         console.print(table(f"cold: {len(cold)} runs, all functions without a sandbox", cold))
+        stack.knob("cpu-shares", {"on": True})
+        limited = [bench.run_cold(f"limited-{i}") for i in range(options.cold)]
+        stack.knob("cpu-shares", {"on": False})
+        console.print(table(f"cold: {len(limited)} runs, and each function with the CPU of its memory", limited))
         warned = SpotWarnings(stack).run(options.warnings)[1:] if options.warnings > 1 else []
         console.print(
             table(f"warm: {len(warned)} Spot interruption warnings, after the warning", warned, WARNING_STAGES)

@@ -65,6 +65,30 @@ def handler(event, context):
     assert used[waiting] < 1.0  # a loaded machine starts a sandbox twice, which takes CPU time, too
 
 
+def test_a_function_has_the_cpu_of_its_memory_after_the_knob_says_so(local_aws: RunningAws) -> None:
+    """A paused process is continued by SIGCONT, which the function counts."""
+    code = """
+import signal, time
+continued = []
+signal.signal(signal.SIGCONT, lambda *_: continued.append(1))
+def handler(event, context):
+    continued.clear()
+    until = time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    return len(continued)
+"""
+    name = local_aws.function(code, MemorySize=128, Timeout=60)
+
+    assert invoke(local_aws, name)[0] == 0
+    local_aws.knob("cpu-shares", on=True)
+    try:
+        assert invoke(local_aws, name)[0] > 0
+    finally:
+        local_aws.knob("cpu-shares", on=False)
+    assert invoke(local_aws, name)[0] == 0
+
+
 def test_a_function_acts_as_its_own_role(local_aws: RunningAws) -> None:
     role = local_aws.role("lambda.amazonaws.com")
     name = local_aws.function(

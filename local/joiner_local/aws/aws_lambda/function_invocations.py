@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from joiner_local.aws.attribute_patches import add_items, replace_attribute, wrap_attribute
 from joiner_local.aws.aws_lambda import dead_letters, function_settings
+from joiner_local.aws.aws_lambda.cpu_shares import CpuShares
 from joiner_local.aws.aws_lambda.function_packages import Archive, PackageStore
 from joiner_local.aws.aws_lambda.runtime_api import failure
 from joiner_local.aws.aws_lambda.runtime_interpreters import RuntimeInterpreters
@@ -54,6 +55,7 @@ def install(aws: LocalAws, logs: LogShipper) -> "FunctionInvoker":
     aws.add_knobs(
         {
             "concurrency-quota": function_settings.set_account_concurrency,
+            "cpu-shares": functions.cpu_shares.turn,
             "function-cpu": functions.report_cpu,
             "preload": functions.preload,
             "sandboxes/end": functions.end_idle,
@@ -80,7 +82,10 @@ class FunctionInvoker:
                 logs.ship(spec.log_group, stream, line)
 
         self._interpreters = RuntimeInterpreters(aws.python, aws.data)
-        self._pool = SandboxPool(SandboxEnvironment(self._interpreters, aws.data / "sandboxes", self._variables, ship))
+        self.cpu_shares = CpuShares()
+        self._pool = SandboxPool(
+            SandboxEnvironment(self._interpreters, aws.data / "sandboxes", self._variables, ship, self.cpu_shares)
+        )
 
     def find(self, name: str, qualifier: str | None = None) -> "LambdaFunction":
         from moto.awslambda.exceptions import LambdaClientError

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
+from joiner_local.aws.aws_lambda.cpu_shares import LOOKS, CpuLimit, CpuShares, cpu_seconds
 from joiner_local.aws.aws_lambda.runtime_api import Invocation, RuntimeApi, failure
 from joiner_local.aws.aws_lambda.runtime_interpreters import RuntimeInterpreter, RuntimeInterpreters
 from joiner_local.aws.local_aws import REGION
@@ -24,7 +25,6 @@ from joiner_local.aws.local_aws import REGION
 INIT_LIMIT = 10.0  # seconds, Lambda's own for the init phase
 IDLE = 300.0  # seconds until an unused sandbox is retired
 OLDEST = 3300.0  # seconds: the credentials given to a sandbox last an hour
-CPU_CLOCK_OF_A_PROCESS = 2  # Linux: clock_getcpuclockid(3) makes the id of the clock of a process by this rule
 PROC_STATUS = 4096  # bytes, more than /proc/PID/status has
 MEMORY_LOOKS = 0.25  # seconds between two readings of an invocation's memory; one at its end finds the peak
 SIGNALS = {
@@ -71,14 +71,15 @@ class InvocationResult:
 
 @dataclass(frozen=True, slots=True)
 class SandboxEnvironment:
-    """What every sandbox gets: an interpreter, a folder for its /tmp, variables of the account, and the receiver of its
-    log lines.
+    """What every sandbox gets: an interpreter, a folder for its /tmp, variables of the account, the receiver of its log
+    lines, and whether it has the CPU of its memory only.
     """
 
     interpreters: RuntimeInterpreters
     scratch: Path
     variables: Callable[[FunctionSpec], Mapping[str, str]]
     on_line: Callable[[FunctionSpec, str, str], None]
+    cpu_shares: CpuShares = field(default_factory=CpuShares)
 
 
 class Sandbox:
@@ -184,11 +185,10 @@ class Sandbox:
 
     def _used_cpu(self) -> float:
         """Return the CPU time of the process and its threads since the last call; 0 if the process ended."""
-        clock = (~self._process.pid << 3) | CPU_CLOCK_OF_A_PROCESS
-        with contextlib.suppress(OSError):
-            before, self._cpu_seconds = self._cpu_seconds, time.clock_gettime(clock)
-            return self._cpu_seconds - before
-        return 0.0
+        if (used := cpu_seconds(self._process.pid)) is None:
+            return 0.0
+        before, self._cpu_seconds = self._cpu_seconds, used
+        return used - before
 
     def _perform(self, work: Invocation) -> None:
         self.api.current = work
@@ -205,23 +205,27 @@ class Sandbox:
                 failure("Runtime.ExitError", f"RequestId: {work.request_id} Error: Runtime exited before serving")
             )
         else:
+            limit = CpuLimit(self._process.pid, self.spec.memory_mb) if self._around.cpu_shares.on else None
             self.api.give(work)
-            if not self._within_memory(work.done, self.spec.timeout + 0.02):
+            in_time = self._within_memory(work.done, self.spec.timeout + 0.02, limit)
+            if limit is not None:
+                limit.end()
+            if not in_time:
                 self._time_out(work)
             elif self._out_of_memory:
                 self._run_out_of_memory(work)
             elif self._process.poll() is None:
                 time.sleep(0.001)  # the last lines leave the pipe
 
-    def _within_memory(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for the event or for too much memory; False if neither comes in time.
+    def _within_memory(self, event: threading.Event, seconds: float, limit: CpuLimit | None = None) -> bool:
+        """Wait for the event or for too much memory; False if neither comes in time. Meanwhile `limit` limits the CPU.
 
         The kernel records the most memory that the process had resident (VmHWM), so use between two readings counts as
         well.
         """
         until = time.monotonic() + seconds
         while True:
-            settled = event.wait(min(MEMORY_LOOKS, max(0.0, until - time.monotonic())))
+            settled = _wait(event, min(MEMORY_LOOKS, max(0.0, until - time.monotonic())), limit)
             self._used_mb = self._peak_mb() or self._used_mb
             self._out_of_memory = self._out_of_memory or self._used_mb > self.spec.memory_mb
             if settled or self._out_of_memory:
@@ -293,6 +297,18 @@ class Sandbox:
 
     def forget_folder(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _wait(event: threading.Event, seconds: float, limit: CpuLimit | None) -> bool:
+    """Wait for the event; return whether it came in this time."""
+    if limit is None:
+        return event.wait(seconds)
+    until = time.monotonic() + seconds
+    while not event.wait(LOOKS):
+        limit.look()
+        if time.monotonic() >= until:
+            return False
+    return True
 
 
 def _signal(number: int) -> str:
