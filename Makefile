@@ -96,6 +96,7 @@ check: setup ## Lint, types, architecture, doctests, synthesis, AWS's own rules
 	  bench functions tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q --doctest-modules layers/joiner/python/joiner cli/joiner_cli local/joiner_local infra bench
+	$(BIN)/python -m pytest -q --doctest-modules -o python_files=none tests
 	$(BIN)/python -m infra.linters
 	node_modules/.bin/cdk synth --quiet -c cluster=example
 	node_modules/.bin/cdk synth --quiet -c cluster=local

@@ -171,7 +171,8 @@ def piece_of_work(test_file: Path) -> str:
     >>> piece_of_work(TESTS / "infra" / "test_sweep_executed.py")
     'local'
     """
-    folder, *_, name = test_file.relative_to(TESTS).parts
+    *folders, name = test_file.relative_to(TESTS).parts
+    folder = folders[0] if folders else ""
     if folder == "local" or name.endswith("_executed.py"):
         return "local"
     if folder == "infra":

@@ -12,7 +12,7 @@ from typing import Any
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances
 from joiner_local.demo.demonstration import DemoStack
-from tests.e2e.decoded_quantities import millicores, requested_millicores
+from tests.e2e.node_capacity import overcommitted
 from tests.e2e.servable_pods import for_sale, neglected, waits
 
 CLAIM_PATHS = ("/apis/karpenter.sh/v1/nodeclaims", "/apis/karpenter.sh/v1alpha5/machines")
@@ -31,7 +31,7 @@ def violations(world: DemoStack, *, table: str) -> list[str]:
         *_instances_and_claims(world),
         *_held_lease(world, table),
         *_taints(world),
-        *_overcommitted(world),
+        *overcommitted(world.kube.items("/api/v1/nodes"), world.kube.items("/api/v1/pods")),
         *_neglected(world),
     ]
 
@@ -76,22 +76,6 @@ def _taints(world: DemoStack) -> list[str]:
         for node in world.kube.items("/api/v1/nodes")
         for taint in node["spec"].get("taints", [])
         if taint["key"] in OUR_TAINTS
-    ]
-
-
-def _overcommitted(world: DemoStack) -> list[str]:
-    used: dict[str, int] = {}
-    for pod in world.kube.items("/api/v1/pods"):
-        if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            used[pod["spec"]["nodeName"]] = used.get(pod["spec"]["nodeName"], 0) + requested_millicores(pod)
-    allocatable = {
-        node["metadata"]["name"]: millicores(node["status"]["allocatable"]["cpu"])
-        for node in world.kube.items("/api/v1/nodes")
-    }
-    return [
-        f"node {name} holds {cpu}m of {allocatable[name]}m"
-        for name, cpu in used.items()
-        if name in allocatable and cpu > allocatable[name]
     ]
 
 

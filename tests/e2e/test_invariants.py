@@ -71,6 +71,22 @@ def test_a_leftover_instance_taint_and_lease_are_found(pool: Actor) -> None:
     kube.merge(path, {"spec": {"taints": None}})
 
 
+def test_a_node_whose_pods_ask_for_more_than_it_has_is_found(pool: Actor) -> None:
+    pool.create(deployment("plain", cpu="1", memory="1Gi"))
+    pool.wait_running(1, "plain")
+    pool.assert_at_rest()
+    kube, (node,) = pool.world.kube, pool.nodes()
+    name, room = node["metadata"]["name"], node["status"]["allocatable"]
+    status = f"/api/v1/nodes/{name}/status"
+
+    kube.merge(status, {"status": {"allocatable": {"cpu": "900m", "memory": "900Mi", "pods": "0"}}})
+    found = violations_of(pool)
+    kube.merge(status, {"status": {"allocatable": room}})
+
+    resources = [each.partition(f"node {name} has ")[2].split(",")[0].split(" of ")[-1] for each in found]
+    assert resources == ["cpu", "memory", "pods"], found
+
+
 @pytest.mark.parametrize("machine", ["RetireArn", "RetireEmptyArn"])
 def test_a_failed_execution_fails_one_test(pool: Actor, machine: str) -> None:
     client, bad = pool.world.client("stepfunctions"), '{"reason": "a test", "claims": "no list"}'
