@@ -77,8 +77,9 @@ def quantity(text: str) -> Fraction:
         raise ValueError(f"{text!r} is no quantity")
     number, exponent, unit = match.groups()
     if unit in BINARY:
-        return Fraction(number) * 1024 ** (BINARY.index(unit) + 1)
-    return Fraction(number) * Fraction(10) ** (int(exponent) if exponent else DECIMAL[unit or ""])
+        return Fraction(number) * Fraction(1024 ** (BINARY.index(unit) + 1))
+    tens = int(exponent) if exponent else DECIMAL[unit or ""]
+    return Fraction(f"{number}e{tens}")
 
 
 def _requests(container: Mapping[str, Any]) -> Amounts:

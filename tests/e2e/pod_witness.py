@@ -17,8 +17,10 @@ class PodWitness:
     def __init__(self, actor: Actor) -> None:
         self.pods_of: dict[str, set[str]] = {}
         self.ended: dict[str, datetime] = {}
-        self.left: dict[str, datetime] = {}
-        """When pods that had a node ended."""
+        self.bound: dict[str, tuple[str, datetime]] = {}
+        """The node of each pod, and when the pod was first seen on it."""
+        self.left: dict[str, list[datetime]] = {}
+        """When pods left each node, or ended on it."""
         self.nodes: set[str] = set()
         self.waiting: dict[str, datetime] = {}
         """Since when each pod without a node has waited, by uid."""
@@ -46,13 +48,15 @@ class PodWitness:
     def _pod(self, event: str, found: Object) -> None:
         pod, node = f"default/{found['metadata']['name']}", found["spec"].get("nodeName")
         self._note_wait(event, pod, found)
+        now = datetime.now(UTC)
         if node:
             self.pods_of.setdefault(node, set()).add(pod)
-        if event == "DELETED" or "deletionTimestamp" in found["metadata"]:
-            now = datetime.now(UTC)
-            self.ended.setdefault(pod, now)
+            self.bound.setdefault(pod, (node, now))
+        gone = event == "DELETED" or "deletionTimestamp" in found["metadata"]
+        if gone and pod not in self.ended:
+            self.ended[pod] = now
             if node:
-                self.left.setdefault(pod, now)
+                self.left.setdefault(node, []).append(now)
 
     def _note_wait(self, event: str, pod: str, found: Object) -> None:
         """Note the begin or the end of a pod's wait for a node. A pod that is deleted waits no more."""

@@ -72,6 +72,7 @@ class RandomChanges:
         """Terminate an instance without Joiner."""
         if instance := self._an_instance():
             self.struck.add(instance)
+            self.actor.strike("lose", instance)
             self.actor.world.client("ec2").terminate_instances(InstanceIds=[instance])
 
     def interrupt(self) -> None:

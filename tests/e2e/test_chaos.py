@@ -2,23 +2,25 @@
 deleted.
 
 Afterwards every invariant holds; no node was retired within its first minute without a reason, and none without having
-run a pod, unless its pods ended or were placed elsewhere meanwhile. Nodes with pods are not disrupted: `test_soak` adds
-that. The test takes 15 seconds with the same random numbers each time; `make chaos-test` ten minutes
-(`JOINER_CHAOS_SECONDS=600`) with fresh ones. The seed is printed, and `JOINER_CHAOS_SEED` gives it again.
+run a pod, unless its pods ended or found room that had become free elsewhere (`needless_nodes`). Nodes with pods are
+not disrupted: `test_soak` adds that. The test takes 15 seconds with the same random numbers each time; `make
+chaos-test` ten minutes (`JOINER_CHAOS_SECONDS=600`) with fresh ones. The seed is printed, and `JOINER_CHAOS_SEED` gives
+it again.
 """
 
 import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
 
 from joiner_local.demo.change_watch import instances
+from tests.e2e.needless_nodes import PodPlaces, RetiredNode, needless
 from tests.e2e.pod_witness import PodWitness
 from tests.e2e.random_changes import RandomChanges
 from tests.e2e.retirement_listing import retirements_since
@@ -30,10 +32,7 @@ pytestmark = pytest.mark.e2e
 SECONDS: Final = float(os.environ.get("JOINER_CHAOS_SECONDS", "15"))
 SEED: Final = int(os.environ.get("JOINER_CHAOS_SEED", "20261121"))
 EMPTY_FOR: Final = 5  # seconds until an empty node goes
-PLANNED_BEFORE: Final = timedelta(
-    seconds=10
-)  # that long before its launch, on a busy machine, were the pods of a node listed
-FIRST_MINUTE: Final = timedelta(seconds=60)
+DOOM: Final = "stops-while-booting"
 CALM_WITHIN: Final = 150.0  # seconds after the last act
 SIZES: Final = {"small": "100m", "web": "500m", "db": "1500m", "batch": "900m", "large": "3"}
 MOST: Final = 8  # pods of one deployment
@@ -115,52 +114,42 @@ class Chaos:
         )
 
     def needless(self) -> list[str]:
-        """Return the retirements that nothing here is the reason for: of young nodes, and of nodes that no pod used.
+        """Return the retirements that nothing here is the reason for (`needless_nodes`)."""
+        launched = {each["InstanceId"]: each for each in instances(self.actor.world.client("ec2"))}
+        boots = self.actor.world.stack.agent_knob("instances")
+        doomed = {instance for instance, boot in boots.items() if boot.get("fault") == DOOM}
+        return list(needless(self._retired(launched), self._places(launched), hit=self.changes.struck | doomed))
+
+    def _retired(self, launched: Mapping[str, Mapping[str, Any]]) -> list[RetiredNode]:
+        """Return the first retirement of each instance.
 
         A sweep that read the claim before its retirement ended and EC2 after it takes the instance for lost, and finds
         nothing left to do: the first retirement is the one that counts.
         """
-        launched = {each["InstanceId"]: each for each in instances(self.actor.world.client("ec2"))}
-        places = [(pod, place) for pod, place in self.actor.places_since(self.known) if place.instance_type]
-        found, retired = [], set[str]()
         retirements = sorted(retirements_since(self.actor, self.began), key=lambda each: each[0])
         last = {claim["instance"]: begun for begun, claim in retirements if claim["reason"] == "empty"}
+        first: dict[str, RetiredNode] = {}
         for begun, claim in retirements:
-            name, instance, reason = claim["claim"], claim["instance"], claim["reason"]
-            if (
-                (instance in retired and reason == "lost")
-                or {instance, name} & self.changes.struck
-                or instance not in launched
-            ):
-                continue
-            retired.add(instance)
-            since, node = launched[instance]["LaunchTime"], launched[instance]["PrivateDnsName"]
-            planned = {pod for pod, place in places if name.endswith(place.claim)}
-            why = ""
-            if reason == "lost" and not (self.changes.done["doom"] and node not in self.seen.nodes):
-                why = "although nothing ended it"
-            elif reason != "lost" and node not in self.seen.pods_of and not self._superfluous(planned, since, begun):
-                why = "although no pod ran on it, and none of its pods ended or was placed elsewhere"
-            elif reason == "empty" and not self._all_ended(node, last[instance]):
-                why = "although pods ran on it"
-            elif reason not in ("lost", "empty") and begun - since <= FIRST_MINUTE:
-                why = "although it was young"
-            if why:
-                age = (begun - since).total_seconds()
-                found.append(f"{name} ({instance}) was retired because it was {reason}, {age:.0f} s old, {why}")
-        return found
+            instance = claim["instance"]
+            if instance in launched and instance not in first:
+                node, since = launched[instance]["PrivateDnsName"], launched[instance]["LaunchTime"]
+                ended = last.get(instance, begun)
+                first[instance] = RetiredNode(claim["claim"], instance, node, claim["reason"], since, begun, ended)
+        return list(first.values())
 
-    def _all_ended(self, node: str, by: datetime) -> bool:
-        return all(self.seen.ended.get(pod, by) < by for pod in self.seen.pods_of.get(node, ()))
+    def _places(self, launched: Mapping[str, Mapping[str, Any]]) -> PodPlaces:
+        """Return where pods were, and on which nodes plans put them."""
+        names = {_claim_name(each): str(each["PrivateDnsName"]) for each in launched.values()}
+        planned: dict[str, set[str]] = {}
+        for pod, place in self.actor.places_since(self.known):
+            if place.instance_type:
+                node = next((node for claim, node in names.items() if claim.endswith(place.claim)), "")
+                planned.setdefault(node, set()).add(pod)
+        return PodPlaces(planned, self.seen.bound, self.seen.ended, self.seen.left)
 
-    def _superfluous(self, planned: set[str], since: datetime, begun: datetime) -> bool:
-        """Return whether the pods of a plan need its node no more: each has ended or runs on another node, and for
-        those that run, pods have left another node meanwhile.
-        """
-        ended = {pod for pod in planned if self.seen.ended.get(pod, begun) < begun}
-        elsewhere = {pod for pods in self.seen.pods_of.values() for pod in pods} & planned
-        room = any(since - PLANNED_BEFORE <= at <= begun for at in self.seen.left.values())
-        return bool(planned) and (planned == ended or (planned <= ended | elsewhere and room))
+
+def _claim_name(instance: Mapping[str, Any]) -> str:
+    return next((str(tag["Value"]) for tag in instance.get("Tags", ()) if tag["Key"] == "karpenter.sh/nodeclaim"), "")
 
 
 @pytest.fixture
