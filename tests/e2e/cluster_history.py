@@ -2,13 +2,14 @@
 deleted or evicted what (the audit log of the API server), and when instances ended (EC2).
 
 All kinds have one sequence of resource versions, so the versions of all objects are ordered, also if the watches are
-slow. A `ClusterRecorder` watches as long as the stack runs; `record` returns what happened since its last call.
+slow. A `ClusterRecorder` watches as long as the stack runs; `record` returns what happened since a time, and `forget`
+begins anew.
 """
 
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,7 +35,8 @@ KIND_OF: Final = {path.rpartition("/")[2]: kind for path, kind in PATHS.items()}
 EC2_EVERY: Final = 1.0  # seconds
 QUIET: Final = 0.4
 """Seconds without a change after which the watches have shown what happened before."""
-QUIET_WITHIN: Final = 5.0
+CAUGHT_UP_WITHIN: Final = 10.0
+COMPARED: Final = {"/api/v1/pods": "pod", "/api/v1/nodes": "node"}
 RETRY: Final = 0.3
 WATCHED_FOR: Final = 600  # seconds of one request
 
@@ -115,6 +117,7 @@ class ClusterRecorder:
         self._read_to = audit_log.stat().st_size if audit_log.exists() else 0
         self._start: dict[tuple[str, str], Object] = {}
         self._changes: list[Change] = []
+        self._removals: list[Removal] = []
         self._lock = threading.Lock()
         self._listed = [threading.Event() for _ in PATHS]
         self._alive: set[str] = set()
@@ -123,27 +126,47 @@ class ClusterRecorder:
             threading.Thread(target=self._watch, args=(path, kind, listed), daemon=True).start()
         threading.Thread(target=self._look_at_instances, daemon=True).start()
         for listed in self._listed:
-            listed.wait(QUIET_WITHIN)
+            listed.wait(CAUGHT_UP_WITHIN)
 
-    def record(self) -> ClusterHistory:
-        """Return what happened since the last call, or since the begin."""
-        self._wait_until_quiet()
+    def record(self, since: float = 0.0) -> ClusterHistory:
+        """Return what happened since a time (epoch seconds), but not what was forgotten."""
+        self._catch_up()
+        self._read_audit_log()
         with self._lock:
-            changes, self._changes = sorted(self._changes, key=lambda each: each.revision), []
-            start, self._start = self._start, dict(self._start)
-            apply(self._start, changes)
-        return ClusterHistory(start, changes, tuple(self._removals()), dict(self._ended))
+            start, seen = dict(self._start), list(self._changes)
+        ordered = sorted(seen, key=lambda each: each.revision)
+        apply(start, [each for each in ordered if each.at < since])
+        new = [each for each in ordered if each.at >= since]
+        return ClusterHistory(start, new, tuple(self._removals), dict(self._ended))
 
-    def _wait_until_quiet(self) -> None:
-        end = time.time() + QUIET_WITHIN
-        while (now := time.time()) < end:
+    def forget(self) -> None:
+        """Forget what happened until now, but not the objects that exist."""
+        self._catch_up()
+        self._read_audit_log()
+        self._removals.clear()
+        with self._lock:
+            apply(self._start, sorted(self._changes, key=lambda each: each.revision))
+            self._changes.clear()
+
+    def _catch_up(self) -> None:
+        """Wait until the watches have shown what the API server lists. RuntimeError if they do not."""
+        end = time.time() + CAUGHT_UP_WITHIN
+        while True:
+            listed = {(kind, key_of(one)) for path, kind in COMPARED.items() for one in self._kube.items(path)}
             with self._lock:
-                last = max((change.at for change in self._changes), default=0.0)
-            if now - last > QUIET:
+                state, changes = dict(self._start), sorted(self._changes, key=lambda each: each.revision)
+            apply(state, changes)
+            seen = {one for one in state if one[0] in COMPARED.values()}
+            now, last = time.time(), max((change.at for change in changes), default=0.0)
+            if seen == listed and now - last > QUIET:
+                return
+            if now > end:
+                if seen != listed:
+                    raise RuntimeError(f"the watches have not shown {sorted(seen ^ listed)}")
                 return
             time.sleep(QUIET)
 
-    def _removals(self) -> Iterator[Removal]:
+    def _read_audit_log(self) -> None:
         if not self._audit_log.exists():  # before its first event
             return
         with self._audit_log.open("rb") as log:
@@ -152,7 +175,7 @@ class ClusterRecorder:
         whole = written[: written.rfind(b"\n") + 1]
         self._read_to += len(whole)
         read = (Removal.from_audit(json.loads(line)) for line in whole.splitlines())
-        yield from (each for each in read if each is not None)
+        self._removals.extend(each for each in read if each is not None)
 
     def _watch(self, path: str, kind: str, listed: threading.Event) -> None:
         known: set[str] = set()

@@ -19,7 +19,6 @@ from joiner_local.tooling.build_cache import made_once
 
 pytest.register_assert_rewrite("tests.e2e.policy_members", "tests.e2e.stack_actions")
 from tests.e2e.cluster_history import ClusterRecorder  # noqa: E402
-from tests.e2e.disruption_rules import DisruptionJudge  # noqa: E402
 from tests.e2e.policy_members import PolicedCluster, policed_cluster  # noqa: E402
 from tests.e2e.stack_actions import Actor  # noqa: E402  its assertions show their values
 
@@ -40,12 +39,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     fixtures = getattr(item, "funcargs", {})
     stack, actor, recorder = (fixtures.get(name) for name in ("bare_stack", "deployed", "recorded"))
     if isinstance(recorder, ClusterRecorder):
-        recorder.record()  # what was before the test
+        recorder.forget()  # what was before the test
     result = yield
     if isinstance(actor, Actor) and item.get_closest_marker("restless") is None:
         actor.assert_at_rest()
     if isinstance(actor, Actor) and isinstance(recorder, ClusterRecorder):
-        assert DisruptionJudge(recorder.record(), actor.strikes).judge() == []
+        assert actor.judge_disruptions().violations == []
     if isinstance(stack, LocalStack):
         found = new_denials(stack)
         assert found == [] or item.get_closest_marker("denied"), found
@@ -126,7 +125,8 @@ def deployed(stack: LocalStack) -> Actor:
 def recorder(deployed: Actor) -> ClusterRecorder:
     """What happens in the cluster of the deployed app."""
     stack = deployed.world.stack
-    return ClusterRecorder(stack.kube(), stack.client("ec2"), stack.root / "log" / LOG)
+    deployed.recorder = ClusterRecorder(stack.kube(), stack.client("ec2"), stack.root / "log" / LOG)
+    return deployed.recorder
 
 
 @pytest.fixture(autouse=True)

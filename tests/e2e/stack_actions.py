@@ -18,7 +18,8 @@ from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import REPOSITORY
-from tests.e2e.disruption_rules import Strike
+from tests.e2e.cluster_history import ClusterRecorder
+from tests.e2e.disruption_rules import DisruptionJudge, Strike
 from tests.e2e.stack_invariants import CLAIM_PATHS, failed_executions, violations
 
 SCENARIOS: Final = REPOSITORY / "examples" / "scenarios"
@@ -72,6 +73,7 @@ class Actor:
     reported: set[str] = field(default_factory=set)  # failed executions that an earlier test has reported
     strikes: dict[str, Strike] = field(default_factory=dict)
     """What tests did to instances."""
+    recorder: ClusterRecorder | None = None
 
     # doing
 
@@ -244,6 +246,13 @@ class Actor:
         )
         found: Mapping[str, Any] = answer.get("Item", {})
         return found
+
+    def judge_disruptions(self, since: float = 0.0) -> DisruptionJudge:
+        """Return what disruptions did since a time (epoch seconds), or since the begin of the test, and judge it."""
+        assert self.recorder is not None
+        judge = DisruptionJudge(self.recorder.record(since), self.strikes)
+        judge.judge()
+        return judge
 
     # resting
 

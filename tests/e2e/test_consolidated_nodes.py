@@ -103,7 +103,7 @@ def test_an_oversized_node_is_replaced_by_a_cheaper_one_which_comes_first(actor:
         overlapping.append(len(actor.nodes()) == 2)
         return types(actor) == ["m5.large"]
 
-    with watched_evictions(actor.world.kube) as watched:
+    with watched_evictions(actor) as watched:
         until(
             one_is_left,
             what="the cheaper node alone",
@@ -123,7 +123,7 @@ def test_a_replacement_without_capacity_is_undone_and_the_pods_stay(actor: Actor
     [before] = actor.pods("small")
     actor.knob("capacity", instanceType="m5.large", available=0)
 
-    with watched_evictions(actor.world.kube) as watched:
+    with watched_evictions(actor) as watched:
         sweep_until(actor, lambda: "DisruptionFailed" in reasons(actor), what="a disruption that is undone")
 
     assert watched.evicted == set()
@@ -156,7 +156,7 @@ def test_a_balanced_pool_moves_no_costly_pod_for_a_small_saving(actor: Actor) ->
     actor.wait_running(1, "beside")
     actor.rest()
 
-    with watched_evictions(actor.world.kube) as watched:
+    with watched_evictions(actor) as watched:
         sweep_until(actor, lambda: "policy Balanced" in notes(actor, "Unconsolidatable"), what="a refused saving")
         assert (watched.evicted, types(actor)) == (set(), ["m5.large", "m5.xlarge"])
         actor.world.kube.merge(POOL, {"spec": {"disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized"}}})
@@ -173,7 +173,7 @@ def test_a_spot_node_is_replaced_by_a_cheaper_one_only_if_the_fleet_may_choose_a
     pool["metadata"]["annotations"] = {"joiner.dev/spot-to-spot-consolidation": "true"}
     an_oversized_node(actor, pool)
 
-    with watched_evictions(actor.world.kube) as watched:
+    with watched_evictions(actor) as watched:
         sweep_until(actor, lambda: "15" in notes(actor, "Unconsolidatable"), what="a replacement with too few types")
         assert (watched.evicted, types(actor)) == (set(), ["m5.xlarge"])
         actor.world.kube.merge(POOL, {"metadata": {"annotations": {"joiner.dev/spot-to-spot-least-types": "2"}}})

@@ -44,7 +44,7 @@ def test_drifted_nodes_wait_for_their_canary_and_those_of_a_pool_that_only_detec
     for pool in ("careful", "noted"):
         actor.world.kube.merge(f"{POOLS}/{pool}", {"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}})
 
-    with watched_evictions(actor.world.kube):
+    with watched_evictions(actor):
         disrupt_until(actor, lambda: len(claims_of(actor, "careful") & old) == 1, what="one old node replaced")
         [canary] = claims_of(actor, "careful") - old
         disrupt(actor)

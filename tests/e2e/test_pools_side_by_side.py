@@ -152,7 +152,7 @@ def test_half_used_nodes_are_merged_unless_a_budget_a_cool_down_or_a_ration_keep
     known, before = actor.executions(), len(disruptions(actor))
     merged = {"merged": 1, "legacy": 1, "open": 1, "closed": 2, "guarded": 2, "calm": 2, "rationed": 2}
 
-    with watched_evictions(actor.world.kube, scheduled={"closed": 0, "open": 1}) as watched:
+    with watched_evictions(actor) as watched:
         disrupt_until(actor, lambda: nodes_of(actor) == merged, what="one node each of three pools")
         disrupt_until(
             actor,

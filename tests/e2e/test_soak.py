@@ -1,7 +1,7 @@
 """A time of everything at once: Deployments grow and shrink, Spot Instances are interrupted, capacity is short,
 functions fail and executions are stopped, while nodes are consolidated; in the middle the pool and the class change.
 
-Every eviction is watched (`voluntary_disruptions`). At the end the workload is fixed, and Joiner comes to rest: no
+Every disruption is watched (`disruption_rules`). At the end the workload is fixed, and Joiner comes to rest: no
 orphan; no pod waited longer than the troubles explain; no node was consolidated before it had the pool's least age, and
 none replaced as drifted that was launched after the changes; the price is at most 6 % above that of a plan of all pods
 from nothing; nothing changes any more.
@@ -34,7 +34,6 @@ from tests.e2e.retirement_listing import retirements_since
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_invariants import violations
 from tests.e2e.stack_manifests import deployment, node_class, pool_of_many_offerings
-from tests.e2e.voluntary_disruptions import Observation, judge, watched_disruptions
 
 pytestmark = pytest.mark.e2e
 
@@ -117,7 +116,6 @@ class Soak:
     """One run: the random changes, and what was observed."""
 
     changes: RandomChanges
-    observed: list[Observation]
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
     seen: PodWitness = field(init=False)
     changed: datetime | None = None
@@ -223,9 +221,6 @@ class Soak:
         taken = {claim["instance"] for _, claim in self.retirements() if claim["reason"] not in VOLUNTARY}
         return taken | self.changes.struck
 
-    def broken_rules(self) -> list[str]:
-        return judge(self.observed, budget=BUDGET, involuntary=self.involuntary())
-
     def too_young(self) -> list[str]:
         """Return the consolidated nodes that did not have the pool's least age, and the drifted ones that were launched
         after the last change of pool and class.
@@ -289,9 +284,8 @@ def soak(deployed: Actor) -> Iterator[Soak]:
     before = deployed.knob("instances")
     deployed.knob("instances", shownSeconds=3600)
     changes = RandomChanges(deployed, random.Random(SEED), SIZES, MOST)  # noqa: S311 - the same course each time
-    with watched_disruptions(deployed.world.kube) as observed:
-        made = Soak(changes, observed)
-        yield made
+    made = Soak(changes)
+    yield made
     made.seen.close()
     deployed.knob("faults/pace", factor=1)
     changes.end_troubles()
@@ -308,12 +302,14 @@ def test_after_everything_at_once_no_rule_was_broken_and_the_cluster_rests_at_a_
 
     reasons = Counter(claim["reason"] for _, claim in soak.retirements())
     price, planned, (pod, waited) = soak.price(), soak.planned_price(), soak.seen.longest_wait()
-    print(f"done: {dict(soak.changes.done)}; retired: {dict(reasons)}; {len(soak.observed)} observations")
+    watched = soak.actor.judge_disruptions()
+    print(f"done: {dict(soak.changes.done)}; retired: {dict(reasons)}")
+    print(f"{len(watched.ended)} pods ended by disruptions, {len(watched.voluntary)} nodes disrupted voluntarily")
     print(f"${price:.4f}/h at rest, ${planned:.4f}/h planned from nothing; the longest wait {waited:.0f} s, of {pod}")
     assert violations(soak.actor.world, table=soak.actor.outputs["TableName"]) == []
-    assert soak.broken_rules() == []
+    assert watched.violations == []
+    assert watched.voluntary
     assert soak.too_young() == []
     assert soak.seen.waiting == {}
     assert waited <= LONGEST_WAIT
     assert price <= planned * ABOVE_PLAN, soak.last_proposal()
-    assert len(soak.observed) > SECONDS

@@ -188,9 +188,9 @@ class Rig:
         self.troubles.before(scenario)
         if scenario.stage:
             known = self._launched()
-        with watch_evictions(self.actor.world.kube) as watched:
+        with watch_evictions(self.actor) as watched:
             verdict = self._struck(case)
-        ever = (*too_many_launches(scenario, self._launched() - known), *disrupted_wrongly(scenario, watched))
+        ever = (*too_many_launches(scenario, self._launched() - known), *disrupted_wrongly(scenario, watched.record()))
         return replace(verdict, wrong=(*verdict.wrong, *ever))
 
     def _struck(self, case: FaultCase) -> Verdict:
