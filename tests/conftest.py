@@ -41,6 +41,7 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_reported_mistakes.py",
             "test_no_capacity.py",
             "test_invariants.py",
+            "test_watched_disruptions.py",
             "test_capacity_reservations.py",
             "test_interruptions.py",
             "test_launches_that_fail.py",
