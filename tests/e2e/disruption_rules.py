@@ -24,6 +24,7 @@ from tests.e2e.allowed_disruptions import count_allowed, seconds
 from tests.e2e.cluster_history import ClusterHistory, Removal
 from tests.e2e.observed_manifests import (
     SOON,
+    Place,
     annotations,
     born,
     condition,
@@ -42,6 +43,7 @@ from tests.e2e.replayed_cluster import KNOWN_AFTER, ReplayedCluster
 
 EXPIRATION: Final = "joiner.dev/expiration"
 REBALANCE: Final = "joiner.dev/rebalance"
+SCHEDULE: Final = "joiner.dev/schedule"
 UNHEALTHY: Final = {
     "Ready": ("False", "Unknown"),
     "AcceleratedHardwareReady": ("False",),
@@ -199,9 +201,13 @@ class DisruptionJudge:
         strike = self.strikes.get(instance_of_node(node))
         if strike is not None and strike.how == "rebalance" and annotations(owner).get(REBALANCE) == "drain":
             return "a recommendation to rebalance"
+        return "its static pool has too many" if self._has_surplus(name, pool, owner) else ""
+
+    def _has_surplus(self, name: str, pool: Place, owner: Object) -> bool:
+        """Return whether a static pool may have more nodes than it wants. A schedule may want fewer at any time."""
         replicas = owner["spec"].get("replicas")
         staying = sum(one == name or one not in self._leaving for one in self._cluster.members(pool))
-        return "its static pool has too many" if replicas is not None and staying > replicas else ""
+        return replicas is not None and (staying > replicas or SCHEDULE in annotations(owner))
 
     def _was_deleted_by_a_user(self, kind: str, key: str, since: float, at: float) -> bool:
         removals = self._removals(kind, key, since, at)

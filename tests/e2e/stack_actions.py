@@ -42,6 +42,7 @@ TAGS_OF_A_CLAIM: Final = ("karpenter.sh/nodeclaim", "Name")
 SETTLING: Final = 5.0  # seconds
 STRIKES: Final = ("interrupt", "reclaim", "rebalance", "impair", "health", "schedule-event")
 """Knobs that give a reason to remove the node of an instance."""
+RESERVED: Final = "CapacityReservationId"
 T = TypeVar("T")
 
 
@@ -130,9 +131,14 @@ class Actor:
         return self.is_empty()
 
     def knob(self, name: str, /, **request: Any) -> Mapping[str, Any]:
-        if name in STRIKES:
-            self.strike(name, *(request.get("instanceIds") or [request["instanceId"]]))
+        self.strike(name, *self._struck_by(name, request))
         return self.world.knob(name, **request)
+
+    def _struck_by(self, name: str, request: Mapping[str, Any]) -> list[str]:
+        """Return the instances for whose nodes the call of a knob is a reason to leave."""
+        if name == "reservations" and "expire" in request:
+            return [each["InstanceId"] for each in self.instances() if each.get(RESERVED) == request["expire"]]
+        return list(request.get("instanceIds") or [request["instanceId"]]) if name in STRIKES else []
 
     def strike(self, how: str, *instance_ids: str) -> None:
         """Note that something is done to these instances for which their nodes must leave."""
