@@ -23,6 +23,7 @@ import pytest
 
 from joiner.adapters import documents
 from joiner.adapters.store import Store
+from joiner.disruption.proposal import Proposal
 from joiner.disruption.survey_digest import CHANGED_SECONDS
 from joiner.planning import Snapshot
 from joiner.planning.planner import plan
@@ -251,19 +252,23 @@ class Soak:
         assert made.pending == ()
         return sum(node.price_per_hour for node in made.nodes)
 
-    def last_proposal(self) -> str:
+    def last_proposal(self) -> Proposal:
         """Return what the last look for nodes to disrupt found."""
         store = Store(self.actor.world.client("s3"), self.actor.outputs["BucketName"])
-        made = documents.get_proposal(store, self._last(f"{documents.DECISIONS}/"))
-        kept = [f"{each.claim}: {each.condition}: {each.message}" for each in made.kept]
-        figures = f"${made.price_per_hour}/h, bound ${made.lower_bound_per_hour}/h, {len(made.actions)} actions"
-        return "\n".join([figures, *kept])
+        return documents.get_proposal(store, self._last(f"{documents.DECISIONS}/"))
 
     def _last(self, prefix: str) -> str:
         pages = self.actor.world.client("s3").get_paginator("list_objects_v2")
         found = pages.paginate(Bucket=self.actor.outputs["BucketName"], Prefix=prefix)
         listed = [each for page in found for each in page.get("Contents", ())]
         return str(max(listed, key=lambda each: each["LastModified"])["Key"])
+
+
+def explained(made: Proposal) -> str:
+    """Return why the nodes of a proposal were kept."""
+    kept = [f"{each.claim}: {each.condition}: {each.message}" for each in made.kept]
+    figures = f"${made.price_per_hour}/h, bound ${made.lower_bound_per_hour}/h, {len(made.actions)} actions"
+    return "\n".join([figures, *kept])
 
 
 def _unbound(pod: Object) -> Object:
@@ -312,4 +317,6 @@ def test_after_everything_at_once_no_rule_was_broken_and_the_cluster_rests_at_a_
     assert soak.too_young() == []
     assert soak.seen.waiting == {}
     assert waited <= LONGEST_WAIT
-    assert price <= planned * ABOVE_PLAN, soak.last_proposal()
+    last = soak.last_proposal()
+    print(explained(last))
+    assert price <= planned * ABOVE_PLAN, explained(last)
