@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import urllib3
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -36,7 +37,6 @@ EC2_EVERY: Final = 1.0  # seconds
 QUIET: Final = 0.4
 """Seconds without a change after which the watches have shown what happened before."""
 CAUGHT_UP_WITHIN: Final = 10.0
-COMPARED: Final = {"/api/v1/pods": "pod", "/api/v1/nodes": "node"}
 RETRY: Final = 0.3
 WATCHED_FOR: Final = 600  # seconds of one request
 
@@ -120,6 +120,7 @@ class ClusterRecorder:
         self._removals: list[Removal] = []
         self._lock = threading.Lock()
         self._listed = [threading.Event() for _ in PATHS]
+        self._latest = 0
         self._alive: set[str] = set()
         self._ended: dict[str, float] = {}
         for (path, kind), listed in zip(PATHS.items(), self._listed, strict=True):
@@ -152,11 +153,11 @@ class ClusterRecorder:
         """Wait until the watches have shown what the API server lists. RuntimeError if they do not."""
         end = time.time() + CAUGHT_UP_WITHIN
         while True:
-            listed = {(kind, key_of(one)) for path, kind in COMPARED.items() for one in self._kube.items(path)}
+            listed = {(kind, key_of(one)) for path, kind in PATHS.items() for one in self._items(path)}
             with self._lock:
                 state, changes = dict(self._start), sorted(self._changes, key=lambda each: each.revision)
             apply(state, changes)
-            seen = {one for one in state if one[0] in COMPARED.values()}
+            seen = state.keys()
             now, last = time.time(), max((change.at for change in changes), default=0.0)
             if seen == listed and now - last > QUIET:
                 return
@@ -165,6 +166,10 @@ class ClusterRecorder:
                     raise RuntimeError(f"the watches have not shown {sorted(seen ^ listed)}")
                 return
             time.sleep(QUIET)
+
+    def _items(self, path: str) -> list[Object]:
+        """Return the objects of a list, none of a kind that does not exist."""
+        return list((self._kube.find(path) or {"items": []})["items"])
 
     def _read_audit_log(self) -> None:
         if not self._audit_log.exists():  # before its first event
@@ -181,7 +186,7 @@ class ClusterRecorder:
         known: set[str] = set()
         version = ""
         while True:
-            with suppress(ApiError, urllib3.exceptions.HTTPError, OSError, KeyError):
+            with suppress(ApiError, urllib3.exceptions.HTTPError, msgspec.MsgspecError, OSError, KeyError):
                 version = version or self._list(path, kind, known)
                 listed.set()
                 for event, found in self._kube.watch(path, version=version, seconds=WATCHED_FOR):
@@ -197,14 +202,16 @@ class ClusterRecorder:
 
     def _list(self, path: str, kind: str, known: set[str]) -> str:
         """Note all objects, and the end of those that are gone; return the version of the list."""
-        answer = self._kube.get(path)
-        version = str(answer["metadata"]["resourceVersion"])
+        answer = self._kube.find(path)
+        if answer is None:  # the kind does not exist
+            answer = {"items": [], "metadata": {"resourceVersion": self._latest}}
+        version = int(answer["metadata"]["resourceVersion"])
         for found in answer["items"]:
             self._note(kind, known, found)
         for key in known - {key_of(found) for found in answer["items"]}:
-            self._append(Change(int(version), time.time(), kind, key, None))
+            self._append(Change(version, time.time(), kind, key, None))
             known.discard(key)
-        return version
+        return str(version)
 
     def _note(self, kind: str, known: set[str], found: Object, *, deleted: bool = False) -> None:
         key = key_of(found)
@@ -215,6 +222,7 @@ class ClusterRecorder:
     def _append(self, change: Change) -> None:
         with self._lock:
             self._changes.append(change)
+            self._latest = max(self._latest, change.revision)
 
     def _look_at_instances(self) -> None:
         while True:
