@@ -153,6 +153,7 @@ class ClusterRecorder:
         """Wait until the watches have shown what the API server lists. RuntimeError if they do not."""
         end = time.time() + CAUGHT_UP_WITHIN
         while True:
+            time.sleep(QUIET)  # what came and went meanwhile is in no list
             listed = {(kind, key_of(one)) for path, kind in PATHS.items() for one in self._items(path)}
             with self._lock:
                 state, changes = dict(self._start), sorted(self._changes, key=lambda each: each.revision)
@@ -165,7 +166,6 @@ class ClusterRecorder:
                 if seen != listed:
                     raise RuntimeError(f"the watches have not shown {sorted(seen ^ listed)}")
                 return
-            time.sleep(QUIET)
 
     def _items(self, path: str) -> list[Object]:
         """Return the objects of a list, none of a kind that does not exist."""
