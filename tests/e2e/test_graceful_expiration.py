@@ -51,7 +51,7 @@ def test_nodes_that_were_launched_together_are_replaced_at_different_times(
         for name in old & claims_of(actor, "aging").keys():
             set_claim_age(bare_stack, name, timedelta(hours=hours))
 
-    with watched_evictions(actor.world.kube) as watched:
+    with watched_evictions(actor) as watched:
         age(49)  # the spread begins at 50 hours
         disrupt(actor)
         assert claims_of(actor, "aging").keys() == old

@@ -95,7 +95,7 @@ def test_annotations_on_node_claim_and_pod_keep_a_node_until_they_end_and_a_buff
     kept = dict.fromkeys(("node", "claim", "pod", "hours", "buffered"), LARGE)
     wanted = kept | dict.fromkeys(("free", "second", "fitting"), SMALL)
 
-    with watched_evictions(kube) as watched:
+    with watched_evictions(actor) as watched:
         disrupt_to(actor, wanted)
         disrupt(actor)
 
