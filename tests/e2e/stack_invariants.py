@@ -12,7 +12,7 @@ from typing import Any
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import instances
 from joiner_local.demo.demonstration import DemoStack
-from tests.e2e.node_capacity import overcommitted
+from tests.e2e.overcommitted_nodes import overcommitted
 from tests.e2e.servable_pods import for_sale, neglected, waits
 
 CLAIM_PATHS = ("/apis/karpenter.sh/v1/nodeclaims", "/apis/karpenter.sh/v1alpha5/machines")

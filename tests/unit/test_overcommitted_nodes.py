@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from joiner_local.control_plane.kube_api import Object
-from tests.e2e.node_capacity import overcommitted
+from tests.e2e.overcommitted_nodes import overcommitted
 
 ROOM: Final = {"cpu": "2", "memory": "4Gi", "ephemeral-storage": "10Gi", "nvidia.com/gpu": "1", "pods": "3"}
 
