@@ -48,6 +48,7 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_mixes.py",
             "test_services_in_trouble.py",
             "test_spot_storm.py",
+            "test_node_repair.py",
         }
     ),
     "leaving": frozenset(
@@ -63,6 +64,8 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_drifted_nodes.py",
             "test_node_class_ceilings.py",
             "test_scenario_c.py",
+            "test_drain_order.py",
+            "test_graceful_expiration.py",
         }
     ),
 }
