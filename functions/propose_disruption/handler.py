@@ -7,19 +7,20 @@ snapshot. The second proposal contains only actions that are in both. Each propo
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, sweep_documents
-from joiner.adapters.disruption_items import count_evictions, find_last_moves
+from joiner.adapters.disruption_items import count_evictions, find_last_moves, find_oldest_evictions
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.store import Store
 from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.ending_limits import find_first_end
 from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
 from joiner.disruption.proposal import Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
@@ -63,20 +64,24 @@ class DisruptionPlanning:
         at = int(now.timestamp())
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        made = self._propose(keys, now)
+        made, limits_end = self._propose(keys, now)
         key = documents.put_proposal(self._store, task, made)
         if not keys["proposal"]:
             before = self._disruptions.last_proposal()
-            self._disruptions.note_proposal(before.followed_by(keys["digest"], at, acts=bool(made.actions)))
+            self._disruptions.note_proposal(
+                before.followed_by(keys["digest"], at, acts=bool(made.actions), limits_end=limits_end)
+            )
         return {"proposal": key, **summarize_proposal(made)}
 
-    def _propose(self, keys: Mapping[str, str], now: datetime) -> Proposal:
+    def _propose(self, keys: Mapping[str, str], now: datetime) -> tuple[Proposal, int]:
+        """Return the proposal, and when the first of its limits ends (epoch seconds, 0 for none)."""
         marks = self._ledger.unavailable(int(now.timestamp()))
         offerings = (mark.offering for mark in marks)
         world = documents.get_snapshot(self._store, keys["snapshot"])
         resolved = documents.get_node_classes(self._store, keys["classes"])
         world = replace(world, pools=apply_schedules(world.pools, now)).with_launch_templates(resolved)
-        world = with_held_pools(world, self._ledger.pool_holds(), int(now.timestamp()))
+        holds = self._ledger.pool_holds()
+        world = with_held_pools(world, holds, int(now.timestamp()))
         inputs = WaveInputs(
             documents.get_catalogue(self._store),
             frozenset((one.capacity_type, one.instance_type, one.zone) for one in offerings),
@@ -86,9 +91,11 @@ class DisruptionPlanning:
             self._policies,
         )
         fresh = propose_wave(world, inputs, now)
-        if not keys["proposal"]:
-            return fresh
-        return confirm(documents.get_proposal(self._store, keys["proposal"]), fresh)
+        if keys["proposal"]:
+            return confirm(documents.get_proposal(self._store, keys["proposal"]), fresh), 0
+        until = [*(mark.until for mark in marks), *(hold.until for hold in holds)]
+        end = find_first_end(world, inputs.history, [datetime.fromtimestamp(one, UTC) for one in until], now)
+        return fresh, int(end.timestamp()) if end is not None else 0
 
     def _history(self, world: Snapshot, now: datetime) -> DisruptionHistory:
         """Return what is known of earlier proposals: the last pod event of each node, the disruptions under way, the
@@ -98,6 +105,7 @@ class DisruptionPlanning:
             pod_events=find_pod_events(sweep_documents.get_pod_events(self._store), digest_snapshot(world), now),
             disrupting=frozenset(claim for record in under_way for claim in record.claims),
             evictions=count_evictions(moved),
+            oldest_evictions=find_oldest_evictions(moved),
             moves=find_last_moves(moved),
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(world.pools, world.classes, world.problems),

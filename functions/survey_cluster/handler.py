@@ -36,7 +36,12 @@ from joiner.adapters.store import Store
 from joiner.cluster import Node, Pod
 from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.last_pod_events import digest_nodes, find_pod_events, note_pod_events
-from joiner.disruption.survey_digest import digest_for_disruption, is_replaced_at_risk, is_survey_due
+from joiner.disruption.survey_digest import (
+    describe_nodes,
+    digest_for_disruption,
+    is_replaced_at_risk,
+    is_survey_due,
+)
 from joiner.item_keys import ANSWERED, ASSIGNMENT, AWAITED, DISRUPTION, EMPTY, HELD, PROPOSED, RECOMMENDED, UNAVAILABLE
 from joiner.lifecycle.buffer_planning import digest_buffers
 from joiner.lifecycle.checks.check_registry import CHECKS, RETIREMENTS
@@ -210,12 +215,25 @@ class ClusterSurveying:
             events=events,
             recommended=recommended,
             closed=survey.closed_pools,
-            parts_beside=(digest_buffers(survey.lists), sweep_documents.get_free_addresses(self._store)),
+            parts_beside=(
+                digest_buffers(survey.lists),
+                sweep_documents.get_free_addresses(self._store),
+                describe_nodes(survey.unmanaged_nodes()),
+            ),
             now=survey.now,
         )
         at_risk = (claim for claim in survey.claims if claim.name in recommended and claim.pool_key in pools)
         urgent = any(is_replaced_at_risk(claim, pools[claim.pool_key]) for claim in at_risk)
-        due = is_survey_due(digest, last.digest, last.at, last.idle, survey.at, repeated=last.repeated, urgent=urgent)
+        due = is_survey_due(
+            digest,
+            last.digest,
+            last.at,
+            last.idle,
+            survey.at,
+            repeated=last.repeated,
+            urgent=urgent,
+            limits_end=last.limits_end,
+        )
         return {"due": due, "digest": digest, "unfinished": under_way}
 
     def _note_pod_events(

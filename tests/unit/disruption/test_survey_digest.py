@@ -11,7 +11,7 @@ import pytest
 
 from joiner.adapters.disruption_items import LastProposal
 from joiner.cluster import Node, Pod, Taint
-from joiner.disruption.survey_digest import digest_for_disruption, is_survey_due
+from joiner.disruption.survey_digest import describe_nodes, digest_for_disruption, is_survey_due
 from joiner.pools import NodeClaim, NodeClassRef, NodePool
 from joiner.pools.consolidation_limits import ConsolidationLimits
 from joiner.pools.disruption_settings import DisruptionSettings, DriftSettings, ExpirationSettings
@@ -36,6 +36,8 @@ def digest(
     pods: Sequence[Pod] = (WEB,),
     pool: NodePool = POOL,
     budgets: Sequence[Mapping[str, Any]] = (),
+    declared: Mapping[str, Sequence[Mapping[str, Any]]] = MappingProxyType({}),
+    unmanaged: Sequence[Node] = (),
     events: Mapping[str, datetime] = MappingProxyType({}),
     recommended: Sequence[str] = (),
     closed: Sequence[str] = (),
@@ -43,7 +45,7 @@ def digest(
     addresses: str = "",
     now: datetime = LATER,
 ) -> str:
-    lists = {"poddisruptionbudgets": budgets}
+    lists = {"poddisruptionbudgets": budgets, **declared}
     nodes, pools = {claim.key: node}, {pool.key: pool}
     return digest_for_disruption(
         lists,
@@ -54,13 +56,34 @@ def digest(
         events=events,
         recommended=recommended,
         closed=closed,
-        parts_beside=(buffers, addresses),
+        parts_beside=(buffers, addresses, describe_nodes(unmanaged)),
         now=now,
     )
 
 
 def budget(allowed: int) -> Mapping[str, Any]:
     return {"metadata": {"name": "web", "namespace": "shop"}, "status": {"disruptionsAllowed": allowed}}
+
+
+def generation(number: int, **status: Any) -> Mapping[str, Any]:
+    return {"metadata": {"name": "agent", "namespace": "infra", "generation": number}, "status": status}
+
+
+@pytest.mark.parametrize("plural", ["nodeoverlays", "daemonsets"])
+def test_what_users_declare_changes_the_digest_by_its_generation(plural: str) -> None:
+    first, reported, second = (
+        digest(declared={plural: (each,)}) for each in (generation(1), generation(1, numberReady=3), generation(2))
+    )
+
+    assert first == reported != second
+
+
+def test_the_end_of_a_limit_of_the_last_survey_starts_a_survey_although_nothing_changes() -> None:
+    due = [is_survey_due("a", "a", 900, 1, now, limits_end=960) for now in (931, 959, 960, 1000)]
+
+    assert due == [False, False, True, True]
+    assert not is_survey_due("a", "a", 900, 9, 1000, limits_end=960), "busy clusters are surveyed each five minutes"
+    assert not is_survey_due("", "a", 900, 1, 1000, limits_end=960)
 
 
 def test_a_cluster_at_rest_has_the_same_digest_at_any_time() -> None:
@@ -86,6 +109,12 @@ def test_no_node_that_may_be_disrupted_means_no_survey() -> None:
         {"claim": CLAIM.with_condition("Drifted", "True", at=NOON)},
         {"buffers": "of other buffers"},
         {"addresses": "EC2NodeClass/default/us-east-1a/8"},
+        {"declared": {"nodeoverlays": (generation(2),)}},
+        {"declared": {"daemonsets": (generation(2),)}},
+        {"declared": {"ec2nodeclasses": (generation(2),)}},
+        {"node": replace(NODE, labels={"disk": "ssd"})},
+        {"node": replace(NODE, taints=(Taint("dedicated", "NoSchedule", "db"),))},
+        {"unmanaged": (Node("system-1", ready=True),)},
     ],
     ids=[
         "pod gone",
@@ -98,6 +127,12 @@ def test_no_node_that_may_be_disrupted_means_no_survey() -> None:
         "drifted",
         "buffers",
         "free addresses",
+        "NodeOverlay",
+        "DaemonSet",
+        "node class",
+        "labels of a node",
+        "taints of a node",
+        "node without a claim",
     ],
 )
 def test_what_decides_changes_the_digest(changed: dict[str, Any]) -> None:

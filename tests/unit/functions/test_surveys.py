@@ -55,6 +55,22 @@ def test_free_addresses_that_change_let_the_cluster_be_surveyed_for_replacements
     assert looked(standing, 2)[0]["disruption"]["digest"] != before
 
 
+def test_a_node_without_a_claim_lets_the_cluster_be_surveyed_because_pods_may_move_to_it(
+    standing: SimulatedCluster,
+) -> None:
+    before = looked(standing, 1)[0]["disruption"]["digest"]
+
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "system-1"},
+        "spec": {"providerID": "aws:///z/i-9"},
+    }
+    standing.kube.put({**node, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+
+    assert looked(standing, 2)[0]["disruption"]["digest"] != before
+
+
 def test_a_proposal_is_due_after_a_change_and_else_at_growing_intervals(standing: SimulatedCluster) -> None:
     proposals, first = memory(standing, Disruptions), looked(standing, 1)[0]["disruption"]
     start = standing.now
@@ -68,11 +84,19 @@ def test_a_proposal_is_due_after_a_change_and_else_at_growing_intervals(standing
     assert [each["due"] for each in at_rest] == [False, True, False, True, False, True]
     assert {each["digest"] for each in at_rest} == {first["digest"]}
 
+    standing.now = start + timedelta(minutes=2)
+    ends = [int(start.timestamp()) + seconds for seconds in (121, 120)]
+    at_its_end = []
+    for number, end in enumerate(ends):
+        proposals.note_proposal(replace(made, idle=1, limits_end=end))
+        at_its_end.append(looked(standing, 20 + number, after=0)[0]["disruption"])
+    assert [(each["due"], each["digest"] == first["digest"]) for each in at_its_end] == [(False, True), (True, True)]
+
     standing.now = start + timedelta(minutes=1)
     proposals.note_proposal(replace(made, idle=1))
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": {}}
     standing.kube.put(budget)
-    changed = looked(standing, 20)[0]["disruption"]
+    changed = looked(standing, 30)[0]["disruption"]
     assert (changed["due"], changed["digest"] != first["digest"]) == (True, True)
 
 

@@ -140,6 +140,8 @@ CLASS_FINALIZER: Final = "karpenter.k8s.aws/termination"  # on node classes, whi
 POOL_RESOURCES: Final = ("nodepools", "provisioners")
 NODE_CLASS_RESOURCES: Final = ("ec2nodeclasses", "awsnodetemplates")
 CLAIM_RESOURCES: Final = ("nodeclaims", "machines")
+DECLARED_RESOURCES: Final = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES, "daemonsets", "nodeoverlays")
+"""Kinds that users write, and that plans depend on: a new generation is a change. Their status is none."""
 
 # EC2 tags (LAUNCH, EXECUTION, NODEPOOL, PROVISIONER, NODECLASS and NODECLAIM are also tags)
 CLUSTER_NAME_TAG: Final = "eks:eks-cluster-name"

@@ -77,10 +77,19 @@ def count_evictions(moved: Iterable[MovedPods]) -> Counter[str]:
     Counter({'NodePool/a': 2})
     """
     found: Counter[str] = Counter()
-    for one in moved:
-        if one.reason in ("Underutilized", ""):  # items of earlier versions have no reason
-            found.update(one.pods)
+    for one in filter(_is_consolidated, moved):
+        found.update(one.pods)
     return found
+
+
+def find_oldest_evictions(moved: Iterable[MovedPods]) -> dict[str, datetime]:
+    """Return when consolidation first moved a pod off a node of each pool (by key)."""
+    mine = sorted(filter(_is_consolidated, moved), key=lambda each: each.at, reverse=True)
+    return {pool: datetime.fromtimestamp(one.at, UTC) for one in mine for pool in one.pods}
+
+
+def _is_consolidated(one: MovedPods) -> bool:
+    return one.reason in ("Underutilized", "")  # items of earlier versions have no reason
 
 
 def find_last_moves(moved: Iterable[MovedPods]) -> dict[str, datetime]:
@@ -98,27 +107,30 @@ class LastProposal:
 
     `digest` is that of the sweep that started DISRUPT. `idle` counts the proposals in a row without an action,
     `repeated` the proposals in a row that repeat the digest of the one before and whether it had an action. `at` is the
-    time of the proposal.
+    time of the proposal, `limits_end` when the first of the limits ends under which it was made
+    (`joiner.disruption.ending_limits`); 0 for none.
     """
 
     digest: str = ""
     at: int = 0
     idle: int = 0
     repeated: int = 0
+    limits_end: int = 0
 
     @classmethod
     def of(cls, item: Item) -> "LastProposal":
         """Read an item of the table."""
-        return cls(text(item, "digest"), number(item, "at"), number(item, "idle"), number(item, "repeated"))
+        counts = (number(item, name) for name in ("at", "idle", "repeated", "limitsEnd"))
+        return cls(text(item, "digest"), *counts)
 
-    def followed_by(self, digest: str, now: int, *, acts: bool) -> "LastProposal":
+    def followed_by(self, digest: str, now: int, *, acts: bool, limits_end: int = 0) -> "LastProposal":
         """Return the next proposal, which has an action or not.
 
         >>> LastProposal("a", 0, 4, 0).followed_by("a", 9, acts=False)
-        LastProposal(digest='a', at=9, idle=5, repeated=1)
+        LastProposal(digest='a', at=9, idle=5, repeated=1, limits_end=0)
         >>> LastProposal("a", 0, 4, 3).followed_by("b", 9, acts=False)
-        LastProposal(digest='b', at=9, idle=5, repeated=0)
+        LastProposal(digest='b', at=9, idle=5, repeated=0, limits_end=0)
         """
         idle = 0 if acts else self.idle + 1
         repeats = digest == self.digest and bool(idle) == bool(self.idle)
-        return LastProposal(digest, now, idle, self.repeated + 1 if repeats else 0)
+        return LastProposal(digest, now, idle, self.repeated + 1 if repeats else 0, limits_end)

@@ -104,12 +104,14 @@ class Disruptions(DynamoTable):
         self._update(
             PROPOSED,
             LAST_PROPOSAL,
-            "SET digest = :digest, #at = :now, idle = :idle, repeated = :repeated, expires = :expires",
+            "SET digest = :digest, #at = :now, idle = :idle, repeated = :repeated, limitsEnd = :end, "
+            "expires = :expires",
             {
                 ":digest": made.digest,
                 ":now": made.at,
                 ":idle": made.idle,
                 ":repeated": made.repeated,
+                ":end": made.limits_end,
                 ":expires": made.at + PROPOSAL_KEPT,
             },
             names={"#at": "at"},

@@ -24,6 +24,7 @@ class DisruptionHistory:
     in the claim's own status and the start of each pod count as well.
     ``disrupting``: names of claims that a running execution disrupts or retires.
     ``evictions``: key of a pool -> pods that consolidation moved off its nodes in the last 24 hours.
+    ``oldest_evictions``: key of a pool -> when the oldest of them was.
     ``moves``: workload (``disruption_candidates.workload_of``) -> when a disruption last moved a pod of it, in
     the last 24 hours.
     ``recommended``: name of a claim -> when EC2 recommended to replace its Spot Instance, in epoch seconds.
@@ -34,6 +35,7 @@ class DisruptionHistory:
     pod_events: Mapping[str, datetime] = field(default_factory=dict)
     disrupting: Collection[str] = frozenset()
     evictions: Mapping[str, int] = field(default_factory=dict)
+    oldest_evictions: Mapping[str, datetime] = field(default_factory=dict)
     moves: Mapping[str, datetime] = field(default_factory=dict)
     recommended: Mapping[str, int] = field(default_factory=dict)
     back_off: Mapping[str, datetime] = field(default_factory=dict)

@@ -1,10 +1,12 @@
 """When to survey the cluster for nodes to disrupt: a digest of what decides, compared with that of the last survey.
 
 After a survey that finds nothing, the next one finds nothing until something changes: a node, a pod on a node that may
-be disrupted, a pool, a PodDisruptionBudget, or a time that comes: the end of `consolidateAfter`, of a pod's protection
-or of a budget's window, the least age of a node, its graceful expiration, the health of canaries. All of it is in the
-digest, so there is no survey while nothing changes. The free addresses of subnets are in it as the node classes had
-them when they were last resolved. Prices, images and offerings change without a sign in the cluster.
+be disrupted, the labels and taints of a node, a pool, a node class, a DaemonSet, a NodeOverlay, a PodDisruptionBudget,
+or a time that comes: the end of `consolidateAfter`, of a pod's protection or of a budget's window, the least age of a
+node, its graceful expiration, the health of canaries. All of it is in the digest, so there is no survey while nothing
+changes. Limits whose end no list shows are stored with the proposal (`joiner.disruption.ending_limits`). The free
+addresses of subnets are in the digest as the node classes had them when they were last resolved. Prices, images and
+offerings change without a sign in the cluster, and pods on nodes without a claim are not in the digest.
 With the same digest, the cluster is therefore surveyed again after 10, 20, 40, and then every 60 minutes. A survey with
 actions that leaves the digest as it was had none of them executed: the lease was not free, or the second look differed.
 The next sweep surveys the cluster again, and later ones after 2 and then every 5 minutes.
@@ -45,13 +47,22 @@ Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def is_survey_due(
-    digest: str, last: str, last_at: int, idle: int, now: int, *, repeated: int = 0, urgent: bool = False
+    digest: str,
+    last: str,
+    last_at: int,
+    idle: int,
+    now: int,
+    *,
+    repeated: int = 0,
+    urgent: bool = False,
+    limits_end: int = 0,
 ) -> bool:
     """Return whether to survey the cluster now. Times are epoch seconds.
 
     An empty digest means that no node may be disrupted. `idle` is the number of surveys in a row that found nothing;
     after an `urgent` change it does not count. `repeated` is how many surveys in a row had the digest of the one
-    before: a cluster that changed for hours waits no longer after its last change than any other.
+    before: a cluster that changed for hours waits no longer after its last change than any other. `limits_end` is when
+    the first limit of the last survey ends, 0 for none: from then on, its answer may be another.
 
     >>> is_survey_due("", "a", 0, 0, 1000), is_survey_due("b", "a", 900, 1, 1000), is_survey_due("a", "a", 900, 1, 1000)
     (False, True, False)
@@ -60,7 +71,7 @@ def is_survey_due(
     """
     if not digest:
         return False
-    if digest == last:
+    if digest == last and not 0 < limits_end <= now:
         waits = UNCHANGED_SECONDS if idle else UNEXECUTED_SECONDS
         wait = waits[min(repeated, len(waits) - 1)]
     else:
@@ -86,7 +97,8 @@ def digest_for_disruption(
     `node_of` gives the node of each claim by its key, `pods_of` the pods of each node by its name, `pool_of` each pool
     by its key, `events` the last pod event of each claim by its key. `recommended` names claims whose Spot Instance EC2
     recommends to replace, `closed` are the keys of pools that cannot launch a node.
-    `parts_beside` are digests of what else decides: CapacityBuffers with what they name, and free addresses.
+    `parts_beside` describe what else decides: CapacityBuffers with what they name, free addresses, and nodes without a
+    claim (`describe_nodes`).
     """
     ready, parts = 0, []
     for claim in claims:
@@ -107,11 +119,16 @@ def digest_for_disruption(
         return ""
     parts += [_of_pool(pool, claims, node_of, now) for pool in pool_of.values()]
     parts += [f"closed/{each}" for each in closed]
-    for plural in (*names.POOL_RESOURCES, *names.NODE_CLASS_RESOURCES):
+    for plural in names.DECLARED_RESOURCES:
         parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
     parts += [f"beside/{number}/{each}" for number, each in enumerate(parts_beside)]
     parts += [f"budget/{_edition(each)}/{_allows(each)}" for each in lists.get("poddisruptionbudgets") or ()]
     return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=10).hexdigest()
+
+
+def describe_nodes(nodes: Iterable[Node]) -> str:
+    """Return what decides which pods may move to these nodes, in one text."""
+    return ",".join(sorted(f"{each.name}/{_openness(each)}" for each in nodes))
 
 
 def is_replaced_at_risk(claim: NodeClaim, pool: NodePool) -> bool:
@@ -122,7 +139,12 @@ def is_replaced_at_risk(claim: NodeClaim, pool: NodePool) -> bool:
 def _state(claim: NodeClaim, node: Node) -> str:
     kept = [each.get(names.DO_NOT_DISRUPT, "") for each in (claim.annotations, node.annotations)]
     drifted = claim.conditions["Drifted"].status
-    return f"{claim.deleting}/{node.retiring}/{node.ready}/{kept}/{drifted}"
+    return f"{claim.deleting}/{node.retiring}/{_openness(node)}/{kept}/{drifted}"
+
+
+def _openness(node: Node) -> str:
+    """Return what decides which pods may move to a node."""
+    return f"{node.ready}/{sorted(node.labels.items())}/{sorted(map(str, node.taints))}"
 
 
 def _ages(claim: NodeClaim, pool: NodePool, now: datetime) -> tuple[bool, bool]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from joiner.cluster import Pod, PodAffinityTerm
-from joiner.names import CLAIM_RESOURCES, NODE_CLASS_RESOURCES, POOL_RESOURCES
+from joiner.names import CLAIM_RESOURCES, DECLARED_RESOURCES
 from joiner.pools import NodeClaim
 from joiner.pools.pool_holds import OF_REPLICAS, PoolHold
 from joiner.pools.standalone_claims import find_claims_to_launch
@@ -28,9 +28,6 @@ Ten minutes is the longest wait after a change that sends no signal.
 
 CLASSES_KEPT: Final = 2000
 """Maximum of stored back-offs, so that they fit into one item. Pods of further classes are planned every time."""
-
-DECLARED: Final = (*POOL_RESOURCES, *NODE_CLASS_RESOURCES, "daemonsets", "nodeoverlays")
-"""Kinds that users write: a new generation changes the digest. Their status, which Joiner writes, does not."""
 
 Lists = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -220,7 +217,7 @@ def _holds_by_class(holds: Iterable[PoolHold]) -> Mapping[str, list[str]]:
 
 
 def _plan_inputs(lists: Lists, unavailable: Iterable[str]) -> str:
-    parts = [f"{kind}/{_name(each)}/{_edition(each)}" for kind in DECLARED for each in lists.get(kind) or ()]
+    parts = [f"{kind}/{_name(each)}/{_edition(each)}" for kind in DECLARED_RESOURCES for each in lists.get(kind) or ()]
     parts += [f"node/{_name(each)}" for each in lists.get("nodes") or ()]
     parts += [f"claim/{_name(each)}/{_leaving(each)}" for kind in CLAIM_RESOURCES for each in lists.get(kind) or ()]
     parts += [f"storage/{_name(each)}/{each['metadata'].get('uid', '')}" for each in lists.get("storageclasses") or ()]

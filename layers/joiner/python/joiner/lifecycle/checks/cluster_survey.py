@@ -13,6 +13,7 @@ from joiner.lifecycle.failed_claims import find_late_claims
 from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import Lists, PlanningBackOff
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
+from joiner.names import COMPUTE_TYPE
 from joiner.pools import InvalidManifest, NodeClaim, NodeClass, NodePool
 from joiner.pools.pool_holds import PoolHold
 
@@ -76,6 +77,11 @@ class ClusterSurvey:
         """Return the node of each registered claim, by the claim's key."""
         by_instance = {node.provider_id: node for node in self.nodes if node.provider_id}
         return {claim.key: by_instance[claim.provider_id] for claim in self.claims if claim.provider_id in by_instance}
+
+    def unmanaged_nodes(self) -> list[Node]:
+        """Return the nodes without a claim, except those of Fargate, which take one pod each."""
+        managed = {claim.provider_id for claim in self.claims if claim.provider_id}
+        return [node for node in self.nodes if node.provider_id not in managed and not node.has_taint(COMPUTE_TYPE)]
 
     def pods_of(self) -> Mapping[str, list[Pod]]:
         """Return the pods of each node by its name, including pods that the scheduler nominated for it."""
