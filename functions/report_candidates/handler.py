@@ -1,7 +1,9 @@
 """Report candidates: report which nodes may be consolidated, and why others stay.
 
 Claims get the condition `Consolidatable`; nodes and claims that stay get the events `Unconsolidatable` and
-`DisruptionBlocked`. It changes nothing else, and a write that fails is repeated after the next proposal.
+`DisruptionBlocked`, pools whose budgets allow no node the latter, and pods whose annotation against disruption has no
+meaning `InvalidDoNotDisruptAnnotation`. It changes nothing else, and a write that fails is repeated after the next
+proposal.
 """
 
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from joiner.adapters.kube_events import publish_events
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
+from joiner.disruption.blocked_pools import find_blocked_pools
 from joiner.disruption.consolidatable import find_consolidatable, mark_consolidatable
 from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
 from joiner.reporting import disruption_events
@@ -57,6 +60,9 @@ class CandidateReport:
             if kept.claim in claims
             for event in disruption_events.report_kept(kept, claims[kept.claim])
         ]
+        events += disruption_events.report_meaningless_protections(made.problems, world.pods)
+        blocked = find_blocked_pools(world, consolidatable, now)
+        events += [disruption_events.report_blocked_pool(pool, reason) for pool, reason in blocked]
         for unwritten in (*failed, *publish_events(self._kube, events, at=now, instance=task.execution.name)):
             logger.warning("a condition or an event could not be written", reason=unwritten)
         return {"conditions": len(changed) - len(failed) - len(left), "events": len(events)}

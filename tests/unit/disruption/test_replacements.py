@@ -220,7 +220,7 @@ def test_nodes_that_leave_and_nodes_that_are_not_drifted_are_left_alone() -> Non
     leaving, node = machine("a", drifted=1)
     gone = {**leaving, "metadata": {**leaving["metadata"], "deletionTimestamp": ago(0.1)}}
 
-    assert proposed((gone, node), machine("b")) == Proposal()
+    assert proposed((gone, node), machine("b")) == Proposal(price_per_hour=0.08)
     assert going(proposed((leaving, node), history=DisruptionHistory(disrupting={"a"}))) == []
 
 

@@ -1,5 +1,6 @@
 """What users see after a look for nodes to disrupt: the condition Consolidatable, and the events of nodes that stay."""
 
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -75,11 +76,12 @@ def test_a_claim_is_consolidatable_when_its_node_was_left_alone_for_consolidate_
     assert report(grown) == {"conditions": 0, "events": 0}
 
 
-def test_the_reason_of_each_node_that_stays_is_reported_once_in_fifteen_minutes(grown: SimulatedCluster) -> None:
+def test_the_reason_of_each_node_that_stays_is_reported_once_in_a_slot(grown: SimulatedCluster) -> None:
+    """A slot of Unconsolidatable has 15 minutes, one of DisruptionBlocked two, as in Karpenter."""
     grown.now = grown.now.replace(minute=0, second=0, microsecond=0)
-    for minutes in (0, 7, 14):
-        grown.now = grown.now.replace(minute=minutes)
+    for seconds in (0, 60, 119):
         assert report(grown, *KEPT)["events"] == 4
+        grown.now = grown.now.replace(minute=seconds // 60, second=seconds % 60)
     events = sorted(
         (each["reason"], each["regarding"]["kind"], each["regarding"]["name"], each["note"])
         for each in grown.kube.all(kinds.EVENTS)
@@ -92,10 +94,49 @@ def test_the_reason_of_each_node_that_stays_is_reported_once_in_fifteen_minutes(
         ("Unconsolidatable", "Node", "node-2", "no cheaper node holds its pods"),
         ("Unconsolidatable", "NodeClaim", "default-2", "no cheaper node holds its pods"),
     ]
-    grown.now = grown.now.replace(minute=16)
-    report(grown, *KEPT)
-    again = [each for each in grown.kube.all(kinds.EVENTS) if each["reason"] == "Unconsolidatable"]
-    assert len(again) == 4
+    after = {}
+    for minute in (2, 14, 16):
+        grown.now = grown.now.replace(minute=minute)
+        report(grown, *KEPT)
+        counted = Counter(each["reason"] for each in grown.kube.all(kinds.EVENTS))
+        after[minute] = (counted["DisruptionBlocked"], counted["Unconsolidatable"])
+    assert after == {2: (4, 2), 14: (6, 2), 16: (8, 4)}
+
+
+def blocked_pools(cluster: SimulatedCluster) -> list[tuple[str, str]]:
+    return sorted(
+        (each["regarding"]["name"], each["note"])
+        for each in cluster.kube.all(kinds.EVENTS)
+        if (each["reason"], each["regarding"]["kind"]) == ("DisruptionBlocked", "NodePool")
+    )
+
+
+def test_a_pool_whose_budgets_allow_no_node_is_reported_with_each_reason(grown: SimulatedCluster) -> None:
+    budgets = [{"nodes": "0", "reasons": ["Underutilized"]}, {"nodes": "100%"}]
+    policy = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "10m", "budgets": budgets}
+    grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": policy}})
+    note_event(grown, "default-1", 9)
+    note_event(grown, "default-2", 9)
+    report(grown)
+    assert blocked_pools(grown) == [
+        ("default", "The budgets of NodePool/default allow no disruption for the reason Underutilized now")
+    ]
+
+
+def test_a_pool_is_not_reported_for_a_reason_that_none_of_its_nodes_has(grown: SimulatedCluster) -> None:
+    budgets = [{"nodes": "0", "reasons": ["Empty", "Drifted"]}]
+    policy = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "10m", "budgets": budgets}
+    grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": policy}})
+    report(grown)
+    assert blocked_pools(grown) == []
+
+    for pod in ("web-1", "web-2"):
+        grown.kube.objects["pods", "default", pod]["status"]["phase"] = "Succeeded"
+    grown.now += timedelta(hours=1)
+    report(grown)
+    assert blocked_pools(grown) == [
+        ("default", "The budgets of NodePool/default allow no disruption for the reason Empty now")
+    ]
 
 
 def test_the_nodes_of_a_static_pool_are_not_consolidatable(grown: SimulatedCluster) -> None:

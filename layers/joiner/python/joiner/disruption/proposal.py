@@ -106,8 +106,9 @@ class Proposal:
     """The actions of one wave, best first, within the budgets of the pools; and the nodes that stay with the reason.
 
     ``price_per_hour`` is the price of all managed nodes now; ``lower_bound_per_hour`` bounds the price of any set of
-    nodes that could hold their pods. ``remaining`` counts the nodes that budgets postpone to a later wave.
-    ``problems`` are annotations of pods that have no effect because they are not valid.
+    nodes that could hold their pods; 0 if it was not computed, as for replacements of outdated nodes. ``remaining``
+    counts the nodes that budgets postpone to a later wave. ``problems`` are annotations of pods that have no effect
+    because they are not valid.
     """
 
     actions: tuple[DisruptionAction, ...] = ()

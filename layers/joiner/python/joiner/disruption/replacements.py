@@ -17,6 +17,7 @@ from joiner.catalogue import Catalogue
 from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.disruption.budgets_of_pods import DrainedNode
 from joiner.disruption.canaries import count_replaceable, find_failed_join
+from joiner.disruption.disruption_candidates import total_by_pool
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.evictions_left import EvictionsLeft
 from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings_at_risk, find_outdated_nodes
@@ -82,7 +83,13 @@ def propose_replacements(
         for one in found.due
         if one.claim.name not in going and (why := refused.get(one.claim.name) or line.held.get(one.pool.key, ""))
     ]
-    return Proposal(tuple(actions), (*found.kept, *kept), remaining=len(found.due) - len(going))
+    price = sum(total_by_pool(snapshot, prices)[0].values())
+    return Proposal(
+        tuple(actions),
+        (*found.kept, *kept),
+        price_per_hour=round(price, 10),
+        remaining=len(found.due) - len(going),
+    )
 
 
 def _choose_wave(

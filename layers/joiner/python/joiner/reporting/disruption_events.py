@@ -1,23 +1,28 @@
 """Events of voluntary disruptions: on the node, on its claim, and, for failures, on its pool.
 
-The reasons are Karpenter's. An event with the same news is written once in each slot of ten minutes, and one about a
-node that stays once in each slot of 15 minutes.
+The reasons are Karpenter's. An event with the same news is written once in each slot of ten minutes, `Unconsolidatable`
+once in each slot of 15 minutes, and `DisruptionBlocked` once in each slot of two minutes.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from joiner.cluster import Node
+from joiner.cluster import Node, Pod
+from joiner.disruption.disruption_candidates import workload_of
 from joiner.disruption.proposal import DisruptionAction, KeptNode
-from joiner.pools import NodeClaim
+from joiner.pools import InvalidManifest, NodeClaim, NodePool
 from joiner.reporting.events import Event, Subject
 
 LAUNCHING: Final = "DisruptionLaunching"
+INVALID_PROTECTION: Final = "InvalidDoNotDisruptAnnotation"
 UNDONE: Final = "DisruptionFailed"
+
+BLOCKED: Final = "DisruptionBlocked"
 
 PODS_SHOWN: Final = 3
 
-KEPT_SLOT_SECONDS: Final = 900
-"""As long as Karpenter remembers that it reported an unconsolidatable node."""
+KEPT_SLOT_SECONDS: Final[Mapping[str, int]] = {"Unconsolidatable": 900, BLOCKED: 120}
+"""As long as Karpenter remembers that it reported a node, by the reason of the event."""
 
 
 def report_disruption(claim: NodeClaim, node: Node, action: DisruptionAction) -> list[Event]:
@@ -61,6 +66,25 @@ def report_kept(kept: KeptNode, claim: NodeClaim) -> list[Event]:
     """Return the events of a node that stays, on the node and on its claim."""
     subjects = (Subject.claim(claim), Subject("v1", "Node", kept.node, kept.node))
     return [
-        Event(subject, kept.condition, "Consolidate", kept.message, slot_seconds=KEPT_SLOT_SECONDS)
+        Event(subject, kept.condition, "Consolidate", kept.message, slot_seconds=KEPT_SLOT_SECONDS[kept.condition])
         for subject in subjects
     ]
+
+
+def report_blocked_pool(pool: NodePool, reason: str) -> Event:
+    """Return the event of a pool whose budgets allow no node for a reason for which some could be disrupted."""
+    note = f"The budgets of {pool.key} allow no disruption for the reason {reason} now"
+    return Event(Subject.pool(pool), BLOCKED, "Disrupt", note, slot_seconds=KEPT_SLOT_SECONDS[BLOCKED])
+
+
+def report_meaningless_protections(problems: Iterable[InvalidManifest], pods: Iterable[Pod]) -> list[Event]:
+    """Return the events of pods whose annotation against disruption has a value without meaning: one for each workload,
+    on its first such pod."""
+    of_object = {f"Pod/{pod.key}": pod for pod in pods}
+    found: dict[str, Event] = {}
+    for problem in sorted(problems, key=lambda each: each.object):
+        if (pod := of_object.get(problem.object)) is not None:
+            note = f"{problem.field} is {str(problem.value)[:64]!r}: {problem.remedy}"
+            event = Event(Subject.pod(pod), INVALID_PROTECTION, "Consolidate", note, "Warning")
+            found.setdefault(workload_of(pod), event)
+    return list(found.values())
