@@ -60,9 +60,9 @@ def test_a_ten_pods_run_on_m5_nodes_in_two_zones_which_are_removed_30_s_after_th
     cluster.scale("inflate", 10)
     cluster.wait_running(10, "inflate")
 
+    assert {labels(node)[ZONE] for node in cluster.nodes()} == {"us-east-1a", "us-east-1b"}
     for node in cluster.nodes():
         assert labels(node)[TYPE] in ("m5.large", "m5.2xlarge")
-        assert labels(node)[ZONE] in ("us-east-1a", "us-east-1b")
         assert labels(node)["karpenter.sh/provisioner-name"] == "default"
     profiles = {instance["IamInstanceProfile"]["Arn"].rpartition("/")[2] for instance in cluster.instances()}
     assert profiles == {"KarpenterNodeInstanceProfile-joiner-demo"}
@@ -102,17 +102,43 @@ def test_b_five_pods_run_on_spot_within_a_limit_and_their_events_report_each_ste
         notes = until(partial(announced, cluster, pod), what="the event of the pod's node", limit=60)
         assert "Nominated" in notes or any(machine in notes["TriggeredScaleUp"] for machine in machines), notes
     assert any("TriggeredScaleUp" in story(cluster, pod) for pod in cluster.pods("inflate"))
+    for machine in cluster.claims():
+        until(partial(joined, cluster, machine), what="the events of the node's steps", limit=60)
     cluster.assert_at_rest()
+    assert_stops_at_the_limit(cluster, cores=16, pods=20)
 
     cluster.end("inflate")
     assert_goes_in_its_time(cluster, ttl=TTL)
 
 
-def story(actor: Actor, pod: Object) -> dict[str, str]:
-    """Return Joiner's events on a pod, by reason."""
+def story(actor: Actor, one: Object) -> dict[str, str]:
+    """Return Joiner's events on an object, by reason."""
     events = actor.world.kube.items("/apis/events.k8s.io/v1/namespaces/default/events")
     ours = (each for each in events if "joiner" in each.get("reportingController", ""))
-    return {each["reason"]: each["note"] for each in ours if each["regarding"].get("uid") == pod["metadata"]["uid"]}
+    return {each["reason"]: each["note"] for each in ours if each["regarding"].get("uid") == one["metadata"]["uid"]}
+
+
+def joined(actor: Actor, machine: Object) -> bool:
+    """Return whether the events of a machine have each step of its node."""
+    return {"Registered", "Initialized"} <= story(actor, machine).keys()
+
+
+def assert_stops_at_the_limit(actor: Actor, *, cores: int, pods: int) -> None:
+    """Assert that nodes stay below a limit that the pods exceed, and that the event of a pending pod names it."""
+    actor.world.kube.merge(PROVISIONER, {"spec": {"limits": {"resources": {"cpu": cores}}}})
+    actor.scale("inflate", pods)
+    note = until(partial(refusal, actor), what="the event of a pod beyond the limit", limit=60)
+    assert f"limit cpu {cores} of Provisioner/default" in note
+
+    actor.rest()
+    assert 5 <= actor.running("inflate") < pods
+    assert sum(millicores(node["status"]["capacity"]["cpu"]) for node in actor.nodes()) <= 1000 * cores
+
+
+def refusal(actor: Actor) -> str | None:
+    """Return the event of a pod for which no node is launched."""
+    stories = (story(actor, pod) for pod in actor.pods("inflate"))
+    return next((notes["NotTriggerScaleUp"] for notes in stories if "NotTriggerScaleUp" in notes), None)
 
 
 def announced(actor: Actor, pod: Object) -> dict[str, str] | None:
