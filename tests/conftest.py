@@ -83,12 +83,13 @@ MAIN: Final = frozenset(
         "test_policies_on_nodes.py",
         "test_policies_on_pods.py",
         "test_policies_on_roles.py",
+        "test_quick_crashes.py",
         "test_refused_mutations.py",
         "test_user_claims.py",
     }
 )
-"""The end-to-end tests of `make test`, all on the shared stack: from pending pods to terminated instances, and what the
-API server accepts and refuses."""
+"""The end-to-end tests of `make test`, all on the shared stack: from pending pods to terminated instances, a few
+crashes, and what the API server accepts and refuses."""
 
 PATIENT: Final = ("test_scenarios_abcd.py", "test_scenarios_as_nodepools.py")
 """They mostly wait: they run first on their stacks, while other workers compute."""

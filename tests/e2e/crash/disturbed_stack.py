@@ -2,8 +2,8 @@
 stack.
 """
 
-import json
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,7 @@ from tests.e2e.crash.fault_scenarios import (
 from tests.e2e.crash.fault_table import FOR_GOOD, FaultCase, Verdict, cases
 from tests.e2e.crash.granted_actions import not_struck
 from tests.e2e.crash.prior_failures import Troubles, pod
+from tests.e2e.crash.recorded_machines import folder_of, most_of_each, tasks_of
 from tests.e2e.crash.starting_clusters import STAGES
 from tests.e2e.eviction_checker import watch_evictions
 from tests.e2e.stack_actions import Actor
@@ -40,11 +41,12 @@ DISRUPTS_WITHIN: Final = 60.0
 BORNE_FOR: Final = 10.0
 """Seconds of a fault that stays: a retirement goes on for half an hour against it, so it ends first."""
 
+BLOCKED_FOR: Final = 4.0
+"""Seconds in which a blocked eviction is tried several times."""
+
+ROUNDS: Final = "rounds"
 EXPRESS: Final = (SWEEP, DOWN_EMPTY)
 """Express executions cannot be stopped: none of their states is a place of the table."""
-
-PACE: Final = 0.05
-
 
 CROWD: Final = (pod("web-1", "1500m", "m5.large"), pod("web-2", "1500m", "m5.large"), pod("db", "3", "c5.xlarge"))
 
@@ -58,8 +60,10 @@ class Rig:
     machines: dict[str, str] = field(default_factory=dict)
     """Names of the state machines, by what they do."""
 
-    calls: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
-    """Callers, and what they called, of the recorded scenarios: those of DISRUPT, and all others."""
+    calls: dict[str, Counter[tuple[str, str]]] = field(default_factory=dict)
+    """Callers, what they called, and the most times in one of the recorded scenarios: those of DISRUPT, those of
+    several rounds, and all others.
+    """
 
     @classmethod
     def of(cls, actor: Actor) -> "Rig":
@@ -86,15 +90,23 @@ class Rig:
             calls, states, tasks = self._recorded(scenario)
             is_up = scenario.goes_up and not scenario.stage
             new = dict.fromkeys(states).keys() - walked.setdefault(scenario.machine, set())
-            mine = self.calls.setdefault(DISRUPT if scenario.machine == DISRUPT else "", set())
-            known = mine if scenario.machine == DISRUPT else set().union(*self.calls.values())
+            mine = self.calls.setdefault(_counted_with(scenario), Counter())
+            known = (
+                mine
+                if scenario.machine == DISRUPT
+                else most_of_each(
+                    times for group, times in self.calls.items() if not (scenario.rounds and group == ROUNDS)
+                )
+            )
+            earlier = {call: times for call, times in known.items() if call[0] not in scenario.own}
             found += cases(
                 scenario,
-                (call for call in calls if call not in known),
+                [call for call in calls if scenario.rounds or call not in earlier],
                 [each for each in states if each in new],
                 tasks=tasks,
+                known=earlier,
             )
-            mine |= set(calls)
+            mine |= Counter(calls)
             walked[scenario.machine] |= new
         self.clean()
         return found
@@ -103,9 +115,9 @@ class Rig:
         """What the callers of the recorded scenarios may do, and none of their calls has done."""
         roles = {caller: role for machine in self.machines for caller, role in self._roles(machine).items()}
         functions = self.actor.world.client("lambda").get_paginator("list_functions").paginate()
-        named = {_folder(each): str(each["Role"]) for page in functions for each in page["Functions"]}
+        named = {folder_of(each): str(each["Role"]) for page in functions for each in page["Functions"]}
         roles |= {caller: named[caller] for scenario in FAULT_SCENARIOS for caller in scenario.callers}
-        return not_struck(self.actor.knob("iam/granted"), roles, set().union(*self.calls.values()))
+        return not_struck(self.actor.knob("iam/granted"), roles, most_of_each(self.calls.values()))
 
     def _recorded(self, scenario: FaultScenario) -> tuple[list[tuple[str, str]], list[str], set[str]]:
         """The calls of a scenario's machine and its functions, the states that it entered, and those of them that call
@@ -115,7 +127,8 @@ class Rig:
         self.actor.knob("faults/record", on=True)
         known = {arn for arn, _ in self._executions(scenario.machine)}
         self._begin(scenario)
-        self.rest()
+        with suppress(WatchTimeout):  # a drain that a budget blocks goes on
+            self.rest(limit=_borne_for(scenario, ENDS_WITHIN))
         calls = [(caller, what) for caller, what in self.actor.knob("faults/record", on=False)["calls"]]
         self.troubles.over(scenario)
         self._make_sure(scenario)
@@ -160,7 +173,7 @@ class Rig:
             self.troubles.a_minute_later()
             self.actor.sweep()  # its disruption settles what the first one left
             return
-        if scenario.stage:
+        if scenario.stage and scenario.goes_up:
             STAGES[scenario.stage].ask(self.actor)
         else:
             self.troubles.ask_for(scenario, *CROWD) if scenario.goes_up else self.troubles.let_nodes_go(scenario)
@@ -198,7 +211,7 @@ class Rig:
         self._arm(case)
         self._begin(scenario)
         with suppress(WatchTimeout):
-            self.rest(limit=BORNE_FOR if case.fault in FOR_GOOD else ENDS_WITHIN)
+            self.rest(limit=_borne_for(scenario, BORNE_FOR if case.fault in FOR_GOOD else ENDS_WITHIN))
         struck = self._disarm(case)
         self.troubles.over(scenario)
         stalled: tuple[str, ...] = ()
@@ -333,7 +346,7 @@ class Rig:
             if arn not in set(known)
             for state in self.actor.states_of(arn)
         ]
-        tasks = dict(_tasks(self._described(machine)["definition"]))
+        tasks = dict(tasks_of(self._described(machine)["definition"]))
         return states, set(tasks), set(self._roles(machine))
 
     def _roles(self, machine: str) -> dict[str, str]:
@@ -342,7 +355,7 @@ class Rig:
         """
         described = self._described(machine)
         found = {self.machines[machine]: str(described["roleArn"])}
-        for _, arguments in _tasks(described["definition"]):
+        for _, arguments in tasks_of(described["definition"]):
             function = str(arguments.get("FunctionName") or "")
             if function and not function.startswith("{%"):  # the warm-up's functions are those of scale-ups
                 configuration = self.actor.world.client("lambda").get_function_configuration(FunctionName=function)
@@ -365,25 +378,14 @@ class Rig:
         self.rest()
 
 
-def _folder(function: dict[str, Any]) -> str:
-    variables = function.get("Environment", {}).get("Variables", {})
-    return str(variables.get("POWERTOOLS_SERVICE_NAME", function["FunctionName"]))
+def _counted_with(scenario: FaultScenario) -> str:
+    return DISRUPT if scenario.machine == DISRUPT else ROUNDS if scenario.rounds else ""
+
+
+def _borne_for(scenario: FaultScenario, limit: float) -> float:
+    """Return how long an execution may last while the fault is there: a drain that a budget blocks does not end."""
+    return BLOCKED_FOR if scenario.stage and STAGES[scenario.stage].guarded else limit
 
 
 def _named(instance: dict[str, Any]) -> bool:
     return {"karpenter.sh/nodeclaim", "Name"} <= {tag["Key"] for tag in instance.get("Tags", [])}
-
-
-def _tasks(definition: str) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Every Task of a machine with its arguments, those inside of Maps and branches too."""
-
-    def walk(states: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-        for name, state in states.items():
-            if state["Type"] == "Task":
-                yield name, state.get("Arguments", {})
-            if state["Type"] == "Map":
-                yield from walk(state["ItemProcessor"]["States"])
-            for branch in state.get("Branches", ()):
-                yield from walk(branch["States"])
-
-    return walk(json.loads(definition)["States"])

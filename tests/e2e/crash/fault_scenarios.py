@@ -4,8 +4,9 @@ A scenario goes from an empty cluster to three nodes, or back: undisturbed, or a
 scenarios begin with a small cluster of their own, and end with fewer or with other nodes.
 
 Each scenario is recorded once, and every call that its state machine and the functions of that machine make becomes a
-row of the table. A call that an earlier scenario of the list makes, too, belongs to the earlier one. DISRUPT shares
-functions with SCALE UP, and their failures have other consequences there: its calls belong to it in any case.
+row of the table. A call that an earlier scenario of the list makes, too, belongs to the earlier one, but for what a
+later round of `rounds` makes once more. DISRUPT shares functions with SCALE UP, and their
+failures have other consequences there: its calls belong to it in any case. So do those of `own`.
 """
 
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ DISRUPT: Final = "disrupt"
 HEALTH_EVENT: Final = "a Health event"
 FAILING_NODES: Final = "failing nodes"
 REFRESH: Final = "a refresh"
+LATE_NODES: Final = "nodes that join late"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,7 +33,8 @@ class FaultScenario:
     begins. With `short` EC2 has no capacity for one of the pods until the fault is over. `trouble` is what begins the
     scenario instead of a pod or a deletion. `stage` is the small cluster in which the scenario begins
     (`starting_clusters`), if it has one of its own. `callers` are functions outside of state machines whose calls are
-    struck, too.
+    struck, too. `own` are callers whose calls are rows of this scenario, although an earlier one makes them, too.
+    With `rounds` the execution plans or launches again, and the further calls of a kind are rows, too.
     """
 
     name: str
@@ -42,6 +45,8 @@ class FaultScenario:
     trouble: str = ""
     stage: str = ""
     callers: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    rounds: bool = False
 
     @property
     def swept(self) -> bool:
@@ -65,7 +70,7 @@ CONSOLIDATION: Final = FaultScenario("consolidation", DISRUPT, goes_up=False, st
 FAULT_SCENARIOS: Final = (
     SCALE_UP,
     RETIRE,
-    FaultScenario("scale-up that falls short", UP, goes_up=True, short=True),
+    FaultScenario("scale-up that falls short", UP, goes_up=True, short=True, rounds=True),
     FaultScenario("retirement of empty nodes", DOWN_EMPTY, goes_up=False),
     FaultScenario("sweep after a launch without a record", SWEEP, goes_up=True, dies_in="Record launches so far"),
     FaultScenario("sweep after a retirement without an end", SWEEP, goes_up=False, dies_in="Evict pods"),
@@ -76,8 +81,14 @@ FAULT_SCENARIOS: Final = (
     ),
     FaultScenario("sweep that finds failing nodes", SWEEP, goes_up=False, trouble=FAILING_NODES),
     FaultScenario("scale-up after a refresh", UP, goes_up=True, trouble=REFRESH, callers=("refresh_catalogue",)),
+    FaultScenario("scale-up whose nodes join late", UP, goes_up=True, trouble=LATE_NODES, callers=("ring_doorbell",)),
     FaultScenario("scale-up of a Deployment", UP, goes_up=True, stage="nothing"),
     FaultScenario("scale-up with a launch template of a user", UP, goes_up=True, stage="a launch template"),
+    FaultScenario(
+        "scale-up of several rounds", UP, goes_up=True, stage="spot, or else on-demand", short=True, rounds=True
+    ),
+    FaultScenario("retirement that a budget blocks", DOWN, goes_up=False, stage="a guarded node", own=("evict_pods",)),
+    FaultScenario("sweep that gives up a node", SWEEP, goes_up=False, stage="a node that never registers"),
     CONSOLIDATION,
     FaultScenario("consolidation with a replacement", DISRUPT, goes_up=False, stage="an oversized node"),
     FaultScenario("replacement of a drifted node", DISRUPT, goes_up=False, stage="a drifted node"),

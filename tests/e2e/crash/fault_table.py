@@ -4,16 +4,21 @@ A row is a place in one of the scenarios (`fault_scenarios`): a call that a stat
 the n-th of its kind, or a state. Rows come from recorded runs: they are not chosen. A column is what goes wrong there.
 """
 
-import random
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from tests.e2e.crash.fault_scenarios import FAULT_SCENARIOS, FaultScenario
 
-ONCE: Final = ("refused", "timed out", "answer lost")
-FOR_GOOD: Final = tuple(f"{how}, and ever again" for how in ONCE)
+ONCE: Final = ("refused", "throttled", "timed out", "answer lost")
+FOR_GOOD: Final = ("refused, and ever again", "timed out, and ever again", "answer lost, and ever again")
+THROTTLED: Final = "throttled"
+READS_FAIL: Final = ("refused", THROTTLED, "timed out", "refused, and ever again")
+NIGHTS: Final = 2
+"""In so many nights every place is struck; one night takes less than an hour so."""
+
 STOPS: Final = ("entered", "working", "left")
 
 READS: Final = (
@@ -21,14 +26,17 @@ READS: Final = (
     "kube LIST ",
     "dynamodb Query ",
     "dynamodb GetItem ",
+    "dynamodb BatchGetItem ",
+    "states Describe",
+    "pricing Get",
     "s3 GET ",
     "ec2 Describe",
     "ec2 Get",
     "ssm Get",
     "eks GET ",
 )
-ALIKE: Final = 3  # the world has three pods and three nodes; a fourth call of a kind comes of one more sweep
-READS_ALIKE: Final = 2
+ALIKE: Final = 3
+"""Calls of a kind that are rows. The world has three pods and three nodes: a fourth one comes of one more sweep."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,25 +71,36 @@ class FaultCase:
 
 
 def cases(
-    scenario: FaultScenario, calls: Iterable[tuple[str, str]], states: Iterable[str], *, tasks: Iterable[str]
+    scenario: FaultScenario,
+    calls: Iterable[tuple[str, str]],
+    states: Iterable[str],
+    *,
+    tasks: Iterable[str],
+    known: Mapping[tuple[str, str], int],
 ) -> list[FaultCase]:
     """Return all cells of a scenario, from the calls (caller and what) and the states of one run.
 
-    `tasks` are those states that call something.
+    `tasks` are those states that call something. `known` is how often an earlier scenario makes each call: the first
+    one beyond it is made in a later round.
 
-    Each call goes wrong once; every kind of call, too, from its first on for as long as the execution lasts. What only
-    reads has no answer to lose that matters, and fails for good in one scenario. Of a sweep the first call of a kind is
-    enough: the others are in the same loop.
+    Each call goes wrong once; the first of its kind is also throttled, and goes wrong from then on for as long as the
+    execution lasts. What only reads has no answer to lose that matters, and fails for good in one way. Of reads, of a
+    sweep and of a later round the first call of a kind is enough: the others are in the same loop.
     """
     counted: Counter[tuple[str, str]] = Counter()
     found = []
     for caller, what in calls:
         counted[caller, what] += 1
         place, reads = FaultPlace(scenario, caller, what, counted[caller, what]), what.startswith(READS)
-        if place.nth <= (1 if scenario.swept else READS_ALIKE if reads else ALIKE):
-            found += [FaultCase(place, fault) for fault in ONCE]
-        if place.nth == 1:
-            found += [FaultCase(place, fault) for fault in (FOR_GOOD[:1] if reads else FOR_GOOD)]
+        first = known.get((caller, what), 0) + 1
+        alike = 1 if scenario.swept or first > 1 or reads else ALIKE
+        if place.nth == first:
+            faults: tuple[str, ...] = READS_FAIL if reads else ONCE + FOR_GOOD
+        elif first < place.nth < first + alike:
+            faults = tuple(fault for fault in ONCE if fault != THROTTLED)
+        else:
+            continue
+        found += [FaultCase(place, fault) for fault in faults]
     working = set(tasks)
     for state in dict.fromkeys(states):
         found += [
@@ -90,9 +109,22 @@ def cases(
     return found
 
 
-def in_a_seeded_order(all_cases: Sequence[FaultCase], seed: int) -> list[FaultCase]:
-    """The same cases in the same order every time, in an order that says nothing."""
-    return random.Random(seed).sample(sorted(all_cases), len(all_cases))  # noqa: S311 - a choice of tests
+def of_one_night(all_cases: Iterable[FaultCase], night: int) -> list[FaultCase]:
+    """Return the part of the table that one night tries: one case of every second place.
+
+    Two nights in a row strike every place, and in as many pairs of nights as a place has faults each of them is tried.
+    """
+    at: dict[FaultPlace, list[FaultCase]] = {}
+    for case in all_cases:
+        at.setdefault(case.place, []).append(case)
+    kept = []
+    for place, there in at.items():
+        number = zlib.crc32(
+            f"{place.scenario}, {place}".encode()
+        )  # the same in each run, whatever was recorded besides
+        if number % NIGHTS == night % NIGHTS:
+            kept.append(there[(number + night) // NIGHTS % len(there)])
+    return kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,17 +33,15 @@ NEVER_STRUCK: Final[Mapping[str, str]] = {
     r"kms:.*|iam:createservicelinkedrole": (
         "EC2 asks for it when a fleet is launched with such a key, or for the first time"
     ),
-    r"resolve_node_classes (ec2:describesnapshots|iam:getinstanceprofile|ssm:getparameter)": (
-        "for node classes with snapshots or profiles"
+    r"resolve_node_classes (ec2:describe(instances|snapshots)|iam:getinstanceprofile|ssm:getparameter)": (
+        "for node classes with placement groups, snapshots or profiles"
     ),
     r"joiner-\S+ states:startexecution": (
         "the local Step Functions starts executions itself; the stops while a state works stand for it"
     ),
-    r"joiner-(retire|empty)-\S+ dynamodb:updateitem": "for pods that move: the pods here have no controller",
+    r"joiner-empty-\S+ dynamodb:updateitem": "for pods that move: an empty node has none",
     r"survey_instances dynamodb:deleteitem": "an absence that has ended",
-    r"survey_instances ec2:getconsoleoutput": "for an instance whose node never registers; here all nodes register",
     r"handle_interruption sqs:.*": "Lambda reads the queue, not our code",
-    r"ring_doorbell states:sendtasksuccess": "for a node that joins while an execution waits: boots here are too short",
     r"mark_nodes dynamodb:deleteitem": "for a pod that is bound to a node between the listing and the taint",
 }
 """Actions, or caller and action, as regular expressions; and why no case strikes them."""

@@ -22,12 +22,13 @@ from tests.e2e.crash.fault_scenarios import (
     DOWN_EMPTY,
     FAILING_NODES,
     HEALTH_EVENT,
+    LATE_NODES,
     REFRESH,
     SWEEP,
     UP,
     FaultScenario,
 )
-from tests.e2e.crash.starting_clusters import STAGES
+from tests.e2e.crash.starting_clusters import GUARD, STAGES
 from tests.e2e.stack_actions import TAGS_OF_A_CLAIM, Actor, launch_without_claim
 from tests.e2e.stack_invariants import CLAIM_PATHS
 from tests.e2e.stack_manifests import deployment
@@ -48,6 +49,10 @@ INTOLERABLE: Final = timedelta(minutes=31)
 
 CHECKED_SECONDS: Final = 130
 """Longer than failing status checks are tolerated."""
+
+BOOT_SECONDS: Final = 0.1
+LATE_BOOT_SECONDS: Final = 3.0
+"""Longer than a scale-up takes from its launches until it waits for their nodes."""
 
 DIES_WITHIN: Final = 15.0
 TRIES: Final = 3
@@ -86,7 +91,8 @@ class Troubles:
             self.actor.clean()
             STAGES[scenario.stage].prepare(self.actor)
             if scenario.short:
-                self.actor.knob("capacity", instanceType=STAGES[scenario.stage].cheap, available=0)
+                stage = STAGES[scenario.stage]
+                self.actor.knob("capacity", instanceType=stage.cheap, lifecycle=stage.capacity_types[0], available=0)
             return
         if scenario.goes_up:
             self.keep_empty_nodes()
@@ -94,6 +100,8 @@ class Troubles:
             self.forget_launch_templates()
         if scenario.short:
             self.actor.knob("capacity", instanceType=SHORT, available=0)
+        if scenario.trouble == LATE_NODES:
+            self.actor.world.stack.agent_knob("boot", {"seconds": LATE_BOOT_SECONDS})
         if scenario.dies_in:
             self._let_one_die(scenario)
         if scenario.trouble == FAILING_NODES:
@@ -114,7 +122,11 @@ class Troubles:
             self._age("IMPAIRED", since=CHECKED_SECONDS)
 
     def over(self, scenario: FaultScenario) -> None:
-        """The fault is over: what EC2 was short of is there again, and empty nodes stay."""
+        """The fault is over: what EC2 was short of is there again, evictions are allowed, and nodes join at once."""
+        if scenario.stage and STAGES[scenario.stage].guarded:
+            self.actor.world.kube.delete(GUARD, missing_ok=True)
+        if scenario.trouble == LATE_NODES:
+            self.actor.world.stack.agent_knob("boot", {"seconds": BOOT_SECONDS})
         if scenario.short:
             self.actor.knob("capacity", clear=True)
             self._forget("UNAVAILABLE")

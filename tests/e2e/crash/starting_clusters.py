@@ -8,18 +8,31 @@ The pods have a controller, so an evicted pod comes again.
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, until
-from tests.e2e.stack_actions import Actor
+from tests.e2e.stack_actions import BUDGETS, Actor
 from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, NEVER_DISRUPTED, deployment, node_class, node_pool
 from tests.e2e.user_launch_template import create_user_template
 
 NODE_POOL: Final = "/apis/karpenter.sh/v1/nodepools/dense"
 POD: Final = "/api/v1/namespaces/default/pods"
+ZONE: Final = "topology.kubernetes.io/zone"
+CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
+GUARD: Final = f"{BUDGETS}/guard"
+NO_EVICTION: Final[Object] = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "guard", "namespace": "default"},
+    "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}},
+}
+BOOTED_BY: Final = timedelta(minutes=16)
+"""Longer than a node may take until it registers."""
+
 UNUSED: Final = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
 STANDS_WITHIN: Final = 30.0
 TRIES: Final = 3
@@ -55,6 +68,16 @@ class StartingCluster:
     template: str = ""
     """The launch template of a user from which the nodes are launched; the pool is a Provisioner then."""
 
+    capacity_types: Sequence[str] = ("on-demand",)
+    zones: Sequence[str] = ()
+    """The zones of the pool, if it names some. Like nodes of one zone are launched by one fleet."""
+
+    guarded: bool = False
+    """A PodDisruptionBudget allows no eviction, until the fault is over."""
+
+    unregistered: bool = False
+    """The instance of the pods has been launched for longer than a boot may take, and no Node has joined."""
+
     @property
     def most(self) -> int:
         """Nodes that may stand at the end: those of a disruption that was undone, and a replacement that stays."""
@@ -64,6 +87,8 @@ class StartingCluster:
         """Bring the cluster about, from an empty one."""
         for _ in range(TRIES):
             self._launch(actor)
+            if self.unregistered:
+                self._launch_in_vain(actor)
             if len(actor.nodes()) == self.nodes:
                 break
             actor.clean()  # the pods came too late for one plan
@@ -98,14 +123,34 @@ class StartingCluster:
         until(lambda: len(actor.pods()) == self.replicas, what="the fillers gone")
         actor.rest()
 
+    def _launch_in_vain(self, actor: Actor) -> None:
+        """Launch an instance that never boots; its scale-up is stopped, and the time of a boot passes."""
+        kube, machine = actor.world.kube, actor.outputs["ScaleUpArn"]
+        actor.world.stack.agent_knob("faults", {"fault": "never-boots"})
+        self.ask(actor)
+        until(lambda: any(each.get("status", {}).get("providerID") for each in actor.claims()), what="a launched claim")
+        actor.stopped |= set(actor.knob("stop-executions", stateMachineArn=machine, cause="a test")["stopped"])
+        actor.rest()
+        actor.world.stack.agent_knob("faults", {"clear": True})
+        before = (datetime.now(UTC) - BOOTED_BY).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for claim in actor.claims():
+            conditions = [{**each, "lastTransitionTime": before} for each in claim["status"]["conditions"]]
+            kube.merge(f"{CLAIMS}/{claim['metadata']['name']}/status", {"status": {"conditions": conditions}})
+
     def ask(self, actor: Actor) -> None:
         """Create the Deployment."""
+        if self.guarded:
+            actor.create(NO_EVICTION)
         actor.create(deployment("web", replicas=self.replicas, cpu=self.cpu))
 
     def _pool(self) -> Object:
         return node_pool(
             "dense",
-            {CAPACITY_TYPE: ["on-demand"], INSTANCE_TYPE: self.types},
+            {
+                CAPACITY_TYPE: self.capacity_types,
+                INSTANCE_TYPE: self.types,
+                **({ZONE: self.zones} if self.zones else {}),
+            },
             disruption={**self.disruption, "budgets": [{"nodes": "1"}]},
             expireAfter="Never",
         )
@@ -119,7 +164,7 @@ class StartingCluster:
         provider = {"launchTemplate": self.template, "subnetSelector": {"karpenter.sh/discovery": "joiner-demo"}}
         requirements = [
             {"key": key, "operator": "In", "values": list(values)}
-            for key, values in ((CAPACITY_TYPE, ["on-demand"]), (INSTANCE_TYPE, self.types))
+            for key, values in ((CAPACITY_TYPE, self.capacity_types), (INSTANCE_TYPE, self.types))
         ]
         return {
             "apiVersion": "karpenter.sh/v1alpha5",
@@ -136,7 +181,15 @@ def _pod(name: str, cpu: str) -> Object:
 
 STAGES: Final[Mapping[str, StartingCluster]] = {
     "nothing": StartingCluster(
-        ("m5.large",), NEVER_DISRUPTED, replicas=2, cpu="1500m", nodes=0, least=2, launches=2, evictions=0
+        ("m5.large",),
+        NEVER_DISRUPTED,
+        replicas=2,
+        cpu="1500m",
+        nodes=0,
+        least=2,
+        launches=2,
+        evictions=0,
+        zones=("us-east-1a",),
     ),
     "a launch template": StartingCluster(
         ("m5.large",),
@@ -148,6 +201,31 @@ STAGES: Final[Mapping[str, StartingCluster]] = {
         launches=2,
         evictions=0,
         template="nodes-of-a-user",
+    ),
+    "spot, or else on-demand": StartingCluster(
+        ("m5.large",),
+        NEVER_DISRUPTED,
+        replicas=2,
+        cpu="1500m",
+        nodes=0,
+        least=2,
+        launches=2,
+        evictions=0,
+        capacity_types=("spot", "on-demand"),
+    ),
+    "a guarded node": StartingCluster(
+        ("m5.large",), NEVER_DISRUPTED, replicas=1, cpu="1500m", nodes=1, least=1, launches=1, evictions=1, guarded=True
+    ),
+    "a node that never registers": StartingCluster(
+        ("m5.large",),
+        NEVER_DISRUPTED,
+        replicas=1,
+        cpu="1500m",
+        nodes=0,
+        least=1,
+        launches=1,
+        evictions=0,
+        unregistered=True,
     ),
     "half-used nodes": StartingCluster(
         ("m5.large",), UNUSED, replicas=2, cpu="800m", fillers=("1", "1"), nodes=2, least=1, launches=0, evictions=1
