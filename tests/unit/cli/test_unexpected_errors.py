@@ -189,6 +189,9 @@ ODD: Sequence[Sequence[str]] = [
     ["catalogue", "[", "-o", "json"],
     ["catalogue", "\udcff"],
     ["catalogue", "--catalogue", "manifests.yaml"],
+    ["cost", "-f", "."],
+    ["cost", "-f", "\udcff"],
+    ["cost", "-f", "manifests.yaml", "--seed", str(2**200), "-o", "yaml"],
     ["status", ""],
     ["status", "shop", "--region", "\udcff"],
     ["pause", ""],
@@ -257,6 +260,7 @@ def test_odd_input_never_ends_in_a_traceback_or_an_unexpected_error(
         ["plan", "-f", "."],
         ["explain", "pod", "web", "-f", "."],
         ["catalogue", "m5.large"],
+        ["cost", "-f", "."],
         *(["local", command, "--root", root] for command in ("status", "down", "fire-sweep") for root in ("x", "/x")),
     ],
 )
