@@ -49,6 +49,7 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_services_in_trouble.py",
             "test_spot_storm.py",
             "test_node_repair.py",
+            "test_rebalance.py",
         }
     ),
     "leaving": frozenset(
@@ -65,6 +66,7 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_node_class_ceilings.py",
             "test_scenario_c.py",
             "test_drain_order.py",
+            "test_drift_reasons.py",
             "test_graceful_expiration.py",
         }
     ),
