@@ -80,6 +80,16 @@ def test_a_node_is_replaced_by_several_smaller_ones_if_no_single_one_is_cheaper(
     assert action.saving_per_hour == pytest.approx(0.37 - 3 * 0.08)
 
 
+def test_the_order_in_which_equal_pods_are_listed_does_not_decide_where_they_go() -> None:
+    pods = [replica(f"web-{number}", "node-a", cpu="800m", nodeSelector=ON_DEMAND) for number in range(6)]
+    node = claim_and_node("a", kind="m.2xlarge")
+
+    proposals = [proposed(cluster(node, pods=[*pods[start:], *pods[:start]])) for start in range(6)]
+
+    assert len(proposals[0].actions[0].replacements) > 1
+    assert proposals == [proposals[0]] * 6
+
+
 def test_a_node_that_receives_pods_of_a_repacked_group_is_not_repacked_in_the_same_wave() -> None:
     """Twelve nodes are repacked first; the other four have free resources, and pods that cost more to evict."""
     costly = {"controller.kubernetes.io/pod-deletion-cost": str(int(1.2 * 2**27))}

@@ -123,9 +123,10 @@ class ClusterSimulation:
         self._abandoned: list[NodeState] = []
 
     def _put_home(self, candidate: Candidate) -> None:
-        """Place the pods of a candidate on their own node. They are there, so no rule is checked."""
+        """Place the pods of a candidate on their own node. They are there, so no rule is checked. The order in which
+        they were listed must not decide which of several equal pods goes where."""
         node = self._nodes[candidate.node.name]
-        for pod in candidate.pods:
+        for pod in sorted(candidate.pods, key=lambda one: one.key):
             group = self._group_of[pod.key]
             self.state.take(group, node, -1)
             self.contents[node].setdefault(group, []).append(pod.key)
