@@ -181,6 +181,10 @@ class ClusterSimulation:
         """Return the number of pods on a node that can move, by the index of their group."""
         return tuple(sorted((group.index, len(keys)) for group, keys in self.contents[self._nodes[node]].items()))
 
+    def group_of(self, pod: str) -> PodGroup:
+        """Return the group of a pod that can move, by its key."""
+        return self._group_of[pod]
+
     def size(self, group: PodGroup) -> float:
         """Return the larger share of CPU and memory that a pod uses."""
         return float((np.array(group.vector, float) * self._scale).max(initial=0.0))

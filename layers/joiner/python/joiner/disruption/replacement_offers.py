@@ -1,17 +1,22 @@
-"""The offers that can replace a node alone: one new node holds all pods that fit on no other node."""
+"""The offers that can replace a node alone: one new node holds all pods that fit on no other node. And the offers among
+which the fleet chooses for the new nodes in place of a spot node."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from joiner import names
 from joiner.disruption.cluster_simulation import ClusterSimulation, Contents
+from joiner.disruption.disruption_candidates import Candidate
+from joiner.disruption.replacement_rules import cheapest_types, too_few_spot_types
 from joiner.planning.arrays import Floats
 from joiner.planning.model.node_offers import OfferChoice, PoolOffers
 from joiner.planning.model.pod_groups import group_mask
 from joiner.planning.placement.address_limits import find_full_zones
+from joiner.planning.plan import Offer
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.relaxation.offer_table import columns_of, unpack_bits
+from joiner.planning.state.node_state import NodeState
 from joiner.pools import NodePool
 
 Tiers = list[tuple[list[OfferChoice], Floats, Floats]]
@@ -89,6 +94,27 @@ class ReplacementOffers:
         for group, keys in contents.items():
             total += np.array(group.vector, float) * len(keys)
         return total
+
+
+def fleet_choices(
+    simulation: ClusterSimulation, removed: Sequence[Candidate], opened: Sequence[NodeState], saving: float
+) -> Mapping[NodeState, tuple[Offer, ...]] | None:
+    """Return the offers of the fleet for each new node of the simulation in place of a single spot node; None if for
+    one of them the fleet could choose among too few types. Several nodes are replaced by the usual alternatives.
+
+    ``saving`` is what the replacement saves, in $/h.
+    """
+    if len(removed) > 1:
+        return {}
+    found = {}
+    for node in opened:
+        if node.choice is not None:
+            most = node.choice.one.offer.price_per_hour + saving / len(opened)
+            cheaper = simulation.cheaper_offers(node, node.choice, most)
+            if too_few_spot_types(removed[0], cheaper):
+                return None
+            found[node] = cheapest_types(removed[0], cheaper)
+    return found
 
 
 def _may_open(choice: OfferChoice, contents: Contents) -> bool:

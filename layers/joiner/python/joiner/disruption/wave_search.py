@@ -10,7 +10,7 @@ Three kinds of action are ranked together:
 
 Each node is tried in the order of the best ratio that it could have. An action that is possible is kept at once, and
 later actions see its effect. The search ends near the lower bound of the price, or when what is left to save has better
-actions in the next wave.
+actions in the next wave. At the end, each action is divided into independent ones (`independent_actions`).
 """
 
 import math
@@ -24,8 +24,9 @@ from joiner.disruption.cluster_simulation import ClusterSimulation
 from joiner.disruption.consolidation_worth import PoolTotals, balanced_score, worthless
 from joiner.disruption.disruption_candidates import Candidate
 from joiner.disruption.found_actions import FoundAction, FoundWave, RepackedGroup
+from joiner.disruption.independent_actions import ActionDivision
 from joiner.disruption.repack_groups import DIGITS, RepackableNode, group_of, groups_of_few_nodes
-from joiner.disruption.replacement_offers import ReplacementOffers
+from joiner.disruption.replacement_offers import ReplacementOffers, fleet_choices
 from joiner.disruption.replacement_rules import (
     capacity_type_of,
     cheapest_types,
@@ -94,6 +95,7 @@ class WaveSearch:
         self._worth = worth
         self._wanted = saving_wanted
         self._offers = ReplacementOffers(simulation)
+        self._homes = {one.node.name: simulation.pods_on(one.node.name) for one in self._candidates}
         self._wave = FoundWave()
         self._gone: set[str] = set()
         released = [one for one in self._candidates if not refusal((one,))]
@@ -113,7 +115,7 @@ class WaveSearch:
         return sum(unused[one.node.name] for one in some) / whole if whole > 0 else 1.0
 
     def run(self) -> FoundWave:
-        """Return the actions, in the order in which they were found.
+        """Return the actions, in the order in which they were found, each divided into independent ones.
 
         The least ratio is halved again and again. All kinds of action are tried at one least ratio before the next.
         """
@@ -126,6 +128,8 @@ class WaveSearch:
             self._repack(least)
         while not self._is_done(least / 2) and self._repack_few():
             pass
+        division = ActionDivision(self._simulation, self._totals, self._homes, self._simulation.place_of())
+        self._wave.actions = [part for action in self._wave.actions for part in division.divide(action)]
         return self._wave
 
     def _is_done(self, least: float) -> bool:
@@ -257,6 +261,7 @@ class WaveSearch:
 
         If new nodes would repeat a type of the group, the group is also tried without the nodes of this type, and with
         other types."""
+        simulation = self._simulation
         self._failed[group.names] = 0.0
         attempts: list[tuple[RepackedGroup, frozenset[str]]] = [(group, frozenset())]
         for number in range(REPACK_ATTEMPTS):
@@ -270,11 +275,11 @@ class WaveSearch:
             if saving >= max(LEAST_DIFFERENCE, LEAST_REPACK_SHARE * sum(one.price for one in some.nodes)):
                 if repeated:
                     attempts.append((some, excluded | repeated))
-                elif (flexible := self._choices(some.removed, saving)) is not None:
+                elif (flexible := fleet_choices(simulation, some.removed, simulation.state.new, saving)) is not None:
                     if saving >= least * some.eviction_cost:
                         return self._keep(some, saving, flexible)
                     self._failed[group.names] = max(saving / some.eviction_cost, self._failed[group.names])
-            self._simulation.roll_back()
+            simulation.roll_back()
         return False
 
     def _repack_few(self) -> bool:
@@ -332,19 +337,3 @@ class WaveSearch:
             return 0.0, frozenset()
         saving = group.price - sum(offer.price_per_hour for offer in launched)
         return saving, repeated_types(group.removed, launched)
-
-    def _choices(self, removed: Sequence[Candidate], saving: float) -> Mapping[NodeState, tuple[Offer, ...]] | None:
-        """Return the offers of the fleet for each spot node in place of a single spot node; None if for one of them
-        the fleet could choose among too few types. Several nodes are replaced by the usual alternatives."""
-        opened = self._simulation.state.new
-        if len(removed) > 1:
-            return {}
-        found = {}
-        for node in opened:
-            if node.choice is not None:
-                most = node.choice.one.offer.price_per_hour + saving / len(opened)
-                cheaper = self._simulation.cheaper_offers(node, node.choice, most)
-                if too_few_spot_types(removed[0], cheaper):
-                    return None
-                found[node] = cheapest_types(removed[0], cheaper)
-        return found
