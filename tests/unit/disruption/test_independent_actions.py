@@ -105,15 +105,17 @@ def test_two_pools_side_by_side_get_an_action_each() -> None:
     assert [one.saving_per_hour for one in proposal.actions] == [pytest.approx(3 * 0.08 - 0.19)] * 2
 
 
-def test_a_node_that_the_same_type_would_replace_stays_with_a_partner() -> None:
-    """The node of the pool `right` saves nothing. Beside the others, fewer nodes of its type are launched."""
+def test_nodes_that_the_same_type_would_replace_stay_with_a_partner() -> None:
+    """In the pool `right`, two s.large replace one, and a larger node. Beside the others, fewer nodes of the type are
+    launched than removed."""
     nodes, pods = three_for_one("left")
-    lists = cluster(
-        *nodes, claim_and_node("right", pool="right"), pods=[*pods, pod("r", "right", "right", "1")], nodepools=POOLS
-    )
+    nodes += [claim_and_node("m", kind="m.xlarge", pool="right"), claim_and_node("s", pool="right")]
+    pods += [pod("m0", "m", "right", "1"), pod("m1", "m", "right", "1"), pod("s", "s", "right", "700m")]
 
-    names = ["left-a", "left-b", "left-c", "right"]
-    assert drawn_parts(lists, names) == ["left-a+left-b+left-c+right -> m.xlarge s.large"]
+    names = ["left-a", "left-b", "left-c", "m", "s"]
+    assert drawn_parts(cluster(*nodes, pods=pods, nodepools=POOLS), names) == [
+        "left-a+left-b+left-c+m+s -> m.xlarge s.large s.large"
+    ]
 
 
 def test_a_part_that_costs_more_is_joined_with_the_part_that_makes_up_for_it() -> None:
@@ -133,19 +135,18 @@ def test_a_part_that_costs_more_is_joined_with_the_part_that_makes_up_for_it() -
 
 
 def test_a_part_that_saves_too_little_is_joined_with_the_smallest_that_suffices() -> None:
-    """The node `r` saves 16 %. With the pool `left` it would save 19 %, with the node `m` 37 %."""
-    nodes, pods = three_for_one("left")
+    """The node `r` saves 16 %. With the node `m` it saves 37 %, with `w` 43 %, for which more nodes are launched."""
     least = pool({"joiner.dev/consolidation-least-saving-percent": "18"}, name="right")
+    pods = [pod("m", "m", "default", "1"), *(pod(name, "w", "left", "1500m") for name in ("w0", "w1"))]
     lists = cluster(
-        *nodes,
         claim_and_node("m", kind="m.xlarge"),
+        claim_and_node("w", kind="m.2xlarge", pool="left"),
         claim_and_node("r", kind="m.xlarge", pool="right"),
-        pods=[*pods, pod("m", "m", "default", "1"), *(pod(name, "r", "right", "1500m") for name in ("r0", "r1"))],
+        pods=[*pods, *(pod(name, "r", "right", "1500m") for name in ("r0", "r1"))],
         nodepools=[pool(name="left"), pool(), least],
     )
 
-    names = ["left-a", "left-b", "left-c", "m", "r"]
-    assert drawn_parts(lists, names) == ["left-a+left-b+left-c -> m.xlarge", "m+r -> s.large s.large s.large"]
+    assert drawn_parts(lists, "mrw") == ["m+r -> s.large s.large s.large", "w -> s.large s.large"]
 
 
 def test_a_node_whose_pods_fit_on_existing_nodes_is_deleted_on_its_own() -> None:
