@@ -25,7 +25,6 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "initialized": 0,
     "registration": {"rings": 0, "done": False, "initialized": 0, "registered": 0},
     "gather": 0,
-    "awaited": False,
     "unpublished": [],
 }
 """Variables that later states read, whichever path leads to them. `initialized` counts the initialized nodes of the

@@ -35,8 +35,9 @@ are Ready at the same time. It finds later ones in its next passes."""
 SETTLING_SECONDS: Final = 1
 """Nodes that got their pods in a check are opened this much later."""
 
-SHORTEST_BOOT_SECONDS: Final = 15
-"""No instance boots in less: the first wait for a check while no node has registered."""
+BOOT_CHECK_SECONDS: Final = 15
+"""Longest wait for a check while instances boot, since a call of the doorbell may be lost. No instance boots in less,
+and each check is three state transitions."""
 
 REGISTRATION_CHECK_SECONDS: Final = 5
-"""Longest wait for a check after that, since a call of the doorbell may be lost."""
+"""The same while a registered node does not take pods yet."""

@@ -1,7 +1,7 @@
 """States that launch instances and await their nodes; scale-ups and disruptions have them in common.
 
 They read the variables `$leaseNumber`, `$claims` (the answer of record_node_claims), `$registration` (the last answer
-of check_registration), `$gather`, `$awaited` (whether nodes were awaited before) and `$unpublished`.
+of check_registration), `$gather` and `$unpublished`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from infra.launch_limits import (
+    BOOT_CHECK_SECONDS,
     CONCURRENT_INVOCATIONS,
     GATHER_SECONDS,
     GROUPS_OF_ONE_INVOCATION,
     REGISTRATION_CHECK_SECONDS,
     SETTLING_SECONDS,
-    SHORTEST_BOOT_SECONDS,
 )
 from infra.service_integrations import CalledFunction, ItemUpdate, ServiceIntegrations
 from infra.states_language import (
@@ -49,10 +49,11 @@ NODES_SETTLE: Final = "$registration.settling > 0"
 """JSONata: whether the next check is due without a call of the doorbell."""
 
 AWAIT_NODES_EXPRESSION: Final = (
-    f"$registration.registered = 0 and $not($awaited) ? {SHORTEST_BOOT_SECONDS} : {REGISTRATION_CHECK_SECONDS}"
+    f"$registration.opensIn > 0 ? $min([$registration.opensIn, {BOOT_CHECK_SECONDS}]) : "
+    f"$registration.registered > $registration.initialized ? {REGISTRATION_CHECK_SECONDS} : {BOOT_CHECK_SECONDS}"
 )
-"""Longest wait for nodes before their registration is checked, since a ring may be lost. No instance boots in less than
-15 seconds, so the first wait may be that long."""
+"""Longest wait for nodes before their registration is checked, since a ring may be lost: until a node with its pods
+opens, if that is known."""
 
 APPEND_EVENTS: Final = "$append($unpublished, $states.result.Payload.events)"
 """JSONata: the keys of documents with events, which are recorded after the lease is released; a few in a
@@ -150,9 +151,9 @@ class LaunchStates:
             arguments=update.arguments(self.table),
             timeout=jsonata(AWAIT_NODES_EXPRESSION),
             next=next,
-            assign={"gather": GATHER_SECONDS, "awaited": True},
+            assign={"gather": GATHER_SECONDS},
             catch=[
-                Catch([*CONDITION_FAILED, "States.Timeout"], next, kept=False, assign={"gather": 0, "awaited": True}),
+                Catch([*CONDITION_FAILED, "States.Timeout"], next, kept=False, assign={"gather": 0}),
                 Catch([EVERY_ERROR], on_error),
             ],
         ).render()

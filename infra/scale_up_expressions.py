@@ -52,7 +52,6 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "paused": False,
     "watching": False,
     "gather": 0,
-    "awaited": False,
     "launchedAt": 0,
     "releasedAt": jsonata("$millis()"),
     "pods": 0,

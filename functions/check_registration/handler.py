@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from math import floor
 from typing import Any, Final
 
 import msgspec
@@ -79,7 +80,7 @@ class WaveProgress:
         """Return the checked claims in one of these stages."""
         return [each.claim for each in self.checked if each.stage in stages]
 
-    def render(self) -> dict[str, Any]:
+    def render(self, now: datetime) -> dict[str, Any]:
         """Return the answer to the state machine."""
         waiting = self.claims(*WAITING)
         return {
@@ -89,11 +90,16 @@ class WaveProgress:
             "registered": len(self.claims("registered", "ready", "initialized")),
             "initialized": len(self.claims("initialized")),
             "settling": sum(each.settling for each in self.checked),
+            "opensIn": self._seconds_until_opening(now),
             "podsPlaced": self.wave.placed,
             "placedAsPlanned": round(self.wave.placed / self.wave.planned, 4) if self.wave.planned else 1.0,
             "failed": [claim.name for claim in self.claims("failed")][:NODES_SHOWN],
             "nodes": [_shown(claim) for claim in self.claims("registered", "ready", "initialized")][:NODES_SHOWN],
         }
+
+    def _seconds_until_opening(self, now: datetime) -> int:
+        times = [each.opens_at for each in self.checked if each.opens_at is not None]
+        return max(1, floor((min(times) - now).total_seconds()) + 1) if times else 0  # it opens after that time
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +146,9 @@ class RegistrationCheck:
     def answer(
         self, wave_name: str, now: datetime, events: Sequence[Event] = (), *, launching: bool = False
     ) -> dict[str, Any]:
-        """Return ``{"rings", "done", "waiting", "registered", "initialized", "settling", "podsPlaced",
-        "placedAsPlanned", "failed", "nodes"}``. The next check of `settling` nodes is due in a second.
+        """Return ``{"rings", "done", "waiting", "registered", "initialized", "settling", "opensIn", "podsPlaced",
+        "placedAsPlanned", "failed", "nodes"}``. The next check of `settling` nodes is due in a second. In `opensIn`
+        seconds another node with its pods opens, even if others are awaited; 0 if there is none.
 
         `events` are those of the rounds before. They are written here, while nodes boot. A wave whose execution is
         still `launching` is not done, because its launches add claims to it.
@@ -160,7 +167,7 @@ class RegistrationCheck:
         nodes_wait = bool(progress.checked) and (launching or bool(progress.claims(*WAITING)))
         most = EVENTS_WHILE_NODES_WAIT if nodes_wait else EVENTS_AT_ONCE
         self._publish(reported, wave_name, now, most)
-        answer = progress.render()
+        answer = progress.render(now + timedelta(seconds=self._clock() - began))
         answer["done"] = answer["done"] and not (launching and progress.wave.execution)
         if answer["done"] and progress.wave.execution:
             self._ledger.end_wave(wave_name)

@@ -53,6 +53,8 @@ class ClaimProgress:
     """The reason of a condition, if the claim's node will probably not join; `message` is then the cause."""
     settling: bool = False
     """The node has its pods. It only waits until the scheduler has read their bindings."""
+    opens_at: datetime | None = None
+    """When the node, which has its pods, opens if other nodes of the wave do not have theirs before."""
 
 
 class NodeRegistration:

@@ -1,7 +1,7 @@
 """Fill the nodes that may take pods, and open them.
 
 The function can stop between any two steps. It binds pods, opens the node (one patch: initialized label, filling taint
-removed), deletes the assignment, and last writes the condition `Initialized` on the claim. A claim without that
+removed), deletes the assignment, and then writes the condition `Initialized` on the claim. A claim without that
 condition is checked again, by this execution or by the one that the sweep starts.
 
 A Ready node gets its pods even while the last taint of the node controller remains, and opens when that taint is
@@ -13,8 +13,9 @@ second after its last binding: in a later pass, or after a pause in this one if 
 
 A node that has its pods stays closed a little longer while a pod planned for another node would fit into its free
 capacity, or would preempt its pods. Otherwise the scheduler would bind that pod here, against the plan. For some
-seconds, it also stays closed while other nodes of the wave are awaited, so that the scheduler does not try their pods
-again: so the openings of a wave follow its bindings.
+seconds after it became Ready, it also stays closed while other nodes of the wave are awaited, so that the scheduler
+does not try their pods again: so the openings of a wave follow its bindings. The next check is due when these seconds
+end.
 """
 
 import time
@@ -26,6 +27,7 @@ from math import inf
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
+from botocore.exceptions import ClientError
 
 from functions.check_registration.assigned_pods import NodeFilling, NodeReading
 from functions.check_registration.node_joining_steps import ClaimProgress
@@ -45,7 +47,9 @@ from joiner.lifecycle.initialization import (
     may_be_filled,
     opening_patch,
 )
+from joiner.lifecycle.node_deadlines import opens_before_others_at
 from joiner.names import FILLING
+from joiner.pools import NodeClaim
 from joiner.reporting import registration_events as reporting
 
 logger = Logger(child=True)
@@ -187,7 +191,8 @@ class NodeOpening:
             return replace(progress, stage="registered", message=reason)
         if filling.opens_later(filled, self._now):  # in the check of the nodes that are awaited, or after some seconds
             message = f"{filled.description}, and opens after other nodes of its wave have theirs"
-            return replace(progress, stage="registered", message=message)
+            opens_at = opens_before_others_at(filled.ready_since)
+            return replace(progress, stage="registered", message=message, opens_at=opens_at)
         if settles:
             message = f"{filled.description}, and opens in the next pass"
             return replace(progress, stage="registered", message=message, settling=True)
@@ -197,10 +202,18 @@ class NodeOpening:
             self._records.unassign(claim.name)
             claim = claim.as_initialized(at=self._now, capacity=node.capacity, allocatable=node.allocatable)
             write_status(self._kube, claim)
-        except KubeError as refusal:
+        except (KubeError, ClientError) as refusal:  # the next check repeats what is missing
             return replace(progress, stage="registered", message=f"could not be opened now: {refusal}")
+        self._end_back_off(claim)
         events = (*progress.events, *reporting.report_initialized(claim, node))
         return replace(progress, claim=claim, node=node, stage="initialized", message="is initialized", events=events)
+
+    def _end_back_off(self, claim: NodeClaim) -> None:
+        """End what is counted against the claim's class. It is the last step, because no node depends on it."""
+        try:
+            self._records.note_good_class(claim)
+        except ClientError as refusal:
+            logger.warning("the back-off of a node class could not be ended", nodeclaim=claim.name, reason=str(refusal))
 
     def _open(self, node: Node, *, initialized: bool) -> Node:
         opened = patch_node(self._kube, node, partial(_opening_patch, initialized=initialized))

@@ -118,7 +118,8 @@ NOTING = {
     "records.assigned": ("assignments",),
     "records.unassign": ("unassign",),
     "records.note_failed": ("assignments", "pool_holds", "put_pool_hold"),
-    "records.note_ready": ("assignments", "pool_holds", "forget_pool_hold", "end_back_off"),
+    "records.note_ready": ("assignments", "pool_holds", "forget_pool_hold"),
+    "records.note_good_class": ("end_back_off",),
 }
 """What modules of `joiner.adapters` call for a function, by their own functions and methods."""
 

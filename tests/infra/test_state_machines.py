@@ -219,12 +219,23 @@ def test_no_wait_for_nodes_lasts_long_without_a_check(scale_up: States) -> None:
 
 
 @pytest.mark.parametrize(
-    ("registered", "awaited", "seconds"), [(0, False, 15), (0, True, 5), (1, False, 5), (1, True, 5)]
+    ("registered", "initialized", "opens_in", "seconds"),
+    [(0, 0, 0, 15), (1, 0, 0, 5), (1, 1, 0, 15), (2, 1, 0, 5), (2, 1, 3, 3), (2, 1, 6, 6), (1, 0, 3600, 15)],
+    ids=[
+        "all instances boot",
+        "a node is not ready for pods",
+        "the others boot",
+        "one of several is not ready",
+        "a node opens soon",
+        "a node opens later than the usual check",
+        "the clock of a node is wrong",
+    ],
 )
-def test_only_the_first_wait_for_nodes_is_as_long_as_a_boot(registered: int, awaited: bool, seconds: int) -> None:
+def test_a_wait_for_nodes_is_shorter_when_a_check_may_open_one(
+    registered: int, initialized: int, opens_in: int, seconds: int
+) -> None:
     expression = jsonata.Jsonata(AWAIT_NODES_EXPRESSION)
-    expression.assign("registration", {"registered": registered})
-    expression.assign("awaited", awaited)
+    expression.assign("registration", {"registered": registered, "initialized": initialized, "opensIn": opens_in})
 
     assert expression.evaluate(None) == seconds
 

@@ -201,7 +201,7 @@ def test_a_node_opens_a_second_after_all_its_bindings(cluster: SimulatedCluster)
 
 
 def test_while_other_nodes_boot_a_filled_node_stays_closed_for_five_seconds(cluster: SimulatedCluster) -> None:
-    """Its check ends at once, and none follows only to open it: a ring of the other node begins the next one."""
+    """Its check ends at once: the next one begins after a ring of the other node, or when the five seconds end."""
     launched(cluster, pending("web-2"))
     cluster.boot()
     first, other = cluster.kube.all(kinds.NODES)

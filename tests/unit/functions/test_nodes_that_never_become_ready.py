@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.ledger import Ledger
 from joiner.lifecycle.immediate_terminations import back_off_id_of_class
 from tests.unit.functions.failing_nodes import GPU, FailingNodes, pool, with_gpu
 from tests.unit.functions.fake_dynamodb import FakeDynamoDb
@@ -306,3 +308,45 @@ def test_a_node_that_becomes_ready_ends_the_deaths_of_its_class(failing: Failing
 
     assert failing.claims()[-1].initialized
     assert not failing.ledger._get("BACKOFF", what)
+
+
+class ThrottledDeletions:
+    """A client of DynamoDB whose first deletions of items of a kind are throttled."""
+
+    def __init__(self, client: Any, kind: str, times: int) -> None:
+        self.client = client
+        self.kind = kind
+        self.left = times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def delete_item(self, **asked: Any) -> Any:
+        if self.left and asked["Key"]["kind"] == {"S": self.kind}:
+            self.left -= 1
+            raise ClientError({"Error": {"Code": "ProvisionedThroughputExceededException", "Message": ""}}, "DeleteItem")
+        return self.client.delete_item(**asked)
+
+
+def test_a_node_is_initialized_although_the_deaths_of_its_class_cannot_be_deleted(failing: FailingNodes) -> None:
+    what, at = back_off_id_of_class("default", legacy=False), int(failing.now.timestamp())
+    failing.ledger.back_off(what, "instance i-1 ended at its launch", at - 10, launched=at - 15)
+    failing.begin(*MANY)
+    throttled = ThrottledDeletions(failing.ledger._client, "BACKOFF", 1)
+    failing.ledger = Ledger(throttled, failing.ledger._table)
+
+    failing.boot_newest()
+
+    assert all(claim.initialized for claim in failing.claims())
+    assert not failing.ledger._get("BACKOFF", what), "the next node of the class ends them"
+
+
+def test_a_throttled_deletion_of_an_assignment_leaves_one_node_to_the_next_check(failing: FailingNodes) -> None:
+    failing.begin(*MANY)
+    failing.ledger = Ledger(ThrottledDeletions(failing.ledger._client, "ASSIGNMENT", 1), failing.ledger._table)
+
+    failing.boot_newest()
+    assert [claim.initialized for claim in failing.claims()].count(False) == 1
+
+    failing.check(failing.waves[-1])
+    assert all(claim.initialized for claim in failing.claims())

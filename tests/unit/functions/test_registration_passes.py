@@ -124,6 +124,27 @@ def test_a_node_opens_a_second_after_its_bindings_while_another_boots(cluster: S
     assert all(first["metadata"]["name"] in names for names in seen)
 
 
+@pytest.mark.parametrize(("ago", "seconds"), [(0, 6), (2, 4)])
+def test_a_filled_node_that_waits_for_others_opens_in_the_check_that_is_due_then(
+    cluster: SimulatedCluster, ago: int, seconds: int
+) -> None:
+    launched(cluster, pending("web-1"), pending("web-2")).boot()
+    first, other = cluster.kube.all(kinds.NODES)
+    ready = cluster.now - timedelta(seconds=ago)
+    first["status"]["conditions"][0]["lastTransitionTime"] = ready.strftime("%Y-%m-%dT%H:%M:%SZ")
+    become_ready(other, False)
+
+    before = check(cluster, Course({}), seconds=0.0)
+    cluster.now += timedelta(seconds=seconds - 1)
+    early = check(cluster, Course({}), seconds=0.0)
+    cluster.now += timedelta(seconds=1)
+    after = check(cluster, Course({}), seconds=0.0)
+
+    assert [(each["settling"], each["opensIn"]) for each in (before, early, after)] == [(0, seconds), (0, 1), (0, 0)]
+    assert [each["initialized"] for each in (before, early, after)] == [0, 0, 1]
+    assert closed(cluster) == [other["metadata"]["name"]]
+
+
 def test_a_ring_during_a_pass_leads_to_another_one_and_none_ends_the_check(cluster: SimulatedCluster) -> None:
     launched(cluster, pending("web-1"))
     rung = iter([True, True, False])

@@ -84,8 +84,7 @@ class JoiningRecords:
     def note_ready(self, claim: NodeClaim, node: Node) -> None:
         """Delete what is counted against the claim's pool for the pods that its node was launched for: it is ready.
 
-        What is counted for a device stays, unless the node registered it. The failures of the node's class end, too, if
-        they are older than its launch.
+        What is counted for a device stays, unless the node registered it.
         """
         with self._lock:
             mine = self._read_assigned().get(claim.name) or (OF_REPLICAS,)
@@ -98,15 +97,16 @@ class JoiningRecords:
             for hold in over:
                 self._ledger.forget_pool_hold(hold)
                 self._read_holds().pop(hold.id)
-            self._note_good_class(claim)
 
-    def _note_good_class(self, claim: NodeClaim) -> None:
-        """End the count of instances of the claim's class that ended at their launch; once for each class."""
+    def note_good_class(self, claim: NodeClaim) -> None:
+        """End the count of instances of the claim's class that ended at their launch, if they are older than the launch
+        of its node, which is ready; once for each class."""
         launched = claim.conditions["Launched"].since
         what = back_off_id_of_class(claim.class_ref.name, legacy=claim.class_ref.kind != "EC2NodeClass")
-        if launched is not None and what not in self._good_classes:
-            self._ledger.end_back_off(what, int(launched.timestamp()))
-            self._good_classes.add(what)
+        with self._lock:
+            if launched is not None and what not in self._good_classes:
+                self._ledger.end_back_off(what, int(launched.timestamp()))
+                self._good_classes.add(what)
 
     def _find_pool(self, claim: NodeClaim) -> NodePool | None:
         """Return the pool of a claim, if nodes are launched now from the same pool and class as the claim's was."""

@@ -103,6 +103,11 @@ def may_open_before_others(initialized_since: datetime | None, now: datetime) ->
     return initialized_since is not None and now - initialized_since > CLOSED_FOR_THE_WAVE
 
 
+def opens_before_others_at(initialized_since: datetime | None) -> datetime | None:
+    """Return from when on the node opens even if planned pods wait for other nodes; None if that is unknown."""
+    return initialized_since + CLOSED_FOR_THE_WAVE if initialized_since is not None else None
+
+
 def may_take_other_pods(initialized_since: datetime | None, now: datetime) -> bool:
     """Return whether pods have waited long enough for their own nodes, so that they may use free resources here."""
     return initialized_since is not None and now - initialized_since > CLOSED_TO_OTHER_PODS
