@@ -96,15 +96,39 @@ def test_a_later_node_that_is_ready_ends_the_count_of_its_class(launched: Simula
     first = launched.ledger.back_off(DEFAULT, "of something", at(launched), launched=at(launched) - 1)
     assert (first.tries, first.until) == (1, at(launched)), "the next launch follows at once"
 
-    launched.ledger.end_back_off(DEFAULT, at(launched) - 1)
+    launched.ledger.end_back_off(DEFAULT, at(launched) - 1, "")
     launched.now += timedelta(minutes=10)
     second = launched.ledger.back_off(DEFAULT, "of something", at(launched), launched=at(launched) - 5)
     assert second.tries == 2, "a node that was launched before the failure does not show that the class is good now"
 
-    launched.ledger.end_back_off(DEFAULT, second.until + 5)
+    launched.ledger.end_back_off(DEFAULT, second.until + 5, "")
     launched.now += timedelta(minutes=10)
     third = launched.ledger.back_off(DEFAULT, "of something", at(launched), launched=at(launched) - 5)
     assert third.tries == 1
+
+
+@pytest.mark.parametrize(
+    ("ready", "waits"), [("ami-arm64", [0, 0, 0, 0]), ("ami-amd64", [0, 60, 120, 240])], ids=["its image", "another"]
+)
+def test_only_a_ready_node_with_the_image_of_the_dead_ones_ends_their_count(
+    launched: SimulatedCluster, ready: str, waits: list[int]
+) -> None:
+    """The class of both images may launch good nodes of one architecture between those that die."""
+    found = []
+    for _ in range(4):
+        for instance in launched.ec2.instances.values():
+            instance["ImageId"] = "ami-arm64"
+        die(launched, *KMS)
+        for instance in launched.ec2.instances.values():
+            instance["LaunchTime"] = launched.now - timedelta(seconds=1)
+        launched.survey(f"s{len(found)}")
+        wait = launched.ledger.back_offs(at(launched)).get(DEFAULT)
+        found.append(wait.until - at(launched) if wait else 0)
+        launched.now += timedelta(minutes=10)
+        launched.ledger.end_back_off(DEFAULT, at(launched), ready)
+        launch_again(launched)
+
+    assert found == waits
 
 
 def test_an_offering_whose_host_failed_is_not_asked_for_and_its_class_goes_on(launched: SimulatedCluster) -> None:

@@ -299,15 +299,25 @@ def test_opening_many_nodes_reads_assignments_and_holds_once(failing: FailingNod
     assert asked["DeleteItem", "BACKOFF"] == 1
 
 
-def test_a_node_that_becomes_ready_ends_the_deaths_of_its_class(failing: FailingNodes) -> None:
-    what, at = back_off_id_of_class("default", legacy=False), int(failing.now.timestamp())
-    failing.ledger.back_off(what, "instance i-1 ended at its launch", at - 10, launched=at - 15)
-    assert failing.ledger._get("BACKOFF", what)
+def kill_one(cluster: FailingNodes, image: str = "ami-1") -> str:
+    """Count the death of an instance of the class before anything is launched; return the id of its record."""
+    what, at = back_off_id_of_class("default", legacy=False), int(cluster.now.timestamp())
+    cluster.ledger.back_off(what, "instance i-1 ended at its launch", at - 10, launched=at - 15, image=image)
+    assert cluster.ledger._get("BACKOFF", what)
+    return what
+
+
+@pytest.mark.parametrize(("image", "stays"), [("ami-1", False), ("ami-2", True)])
+def test_a_node_that_becomes_ready_ends_the_deaths_of_its_class_with_its_image(
+    failing: FailingNodes, image: str, stays: bool
+) -> None:
+    what = kill_one(failing, image)
 
     failing.begin().boot_newest()
 
-    assert failing.claims()[-1].initialized
-    assert not failing.ledger._get("BACKOFF", what)
+    (claim,) = failing.claims()
+    assert (claim.initialized, claim.image_id) == (True, "ami-1")
+    assert bool(failing.ledger._get("BACKOFF", what)) is stays
 
 
 class ThrottledDeletions:
@@ -324,13 +334,14 @@ class ThrottledDeletions:
     def delete_item(self, **asked: Any) -> Any:
         if self.left and asked["Key"]["kind"] == {"S": self.kind}:
             self.left -= 1
-            raise ClientError({"Error": {"Code": "ProvisionedThroughputExceededException", "Message": ""}}, "DeleteItem")
+            raise ClientError(
+                {"Error": {"Code": "ProvisionedThroughputExceededException", "Message": ""}}, "DeleteItem"
+            )
         return self.client.delete_item(**asked)
 
 
 def test_a_node_is_initialized_although_the_deaths_of_its_class_cannot_be_deleted(failing: FailingNodes) -> None:
-    what, at = back_off_id_of_class("default", legacy=False), int(failing.now.timestamp())
-    failing.ledger.back_off(what, "instance i-1 ended at its launch", at - 10, launched=at - 15)
+    what = kill_one(failing)
     failing.begin(*MANY)
     throttled = ThrottledDeletions(failing.ledger._client, "BACKOFF", 1)
     failing.ledger = Ledger(throttled, failing.ledger._table)

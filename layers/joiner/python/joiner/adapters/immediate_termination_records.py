@@ -39,7 +39,7 @@ def record_launch_failure(
     offering = OfferingKey(instance.capacity_type, instance.instance_type, instance.zone_of_offering)
     if found.scope:
         launched = int(datetime.fromisoformat(instance.launched_at).timestamp())
-        ledger.back_off(found.scope, found.explanation, at, launched=launched)
+        ledger.back_off(found.scope, found.explanation, at, launched=launched, image=instance.image)
     else:
         standing = ledger.back_off(offering.id, found.explanation, at)
         ledger.mark_unavailable(offering, standing.until, found.code)

@@ -35,7 +35,7 @@ class JoiningRecords:
         self._lock = Lock()
         self._assigned: dict[str, Mapping[str, int]] | None = None
         self._holds: dict[str, PoolHold] | None = None
-        self._good_classes: set[str] = set()
+        self._good_images: set[tuple[str, str]] = set()
         self._world: Snapshot | None = None
 
     def assigned(self) -> Mapping[str, Mapping[str, int]]:
@@ -100,13 +100,13 @@ class JoiningRecords:
 
     def note_good_class(self, claim: NodeClaim) -> None:
         """End the count of instances of the claim's class that ended at their launch, if they are older than the launch
-        of its node, which is ready; once for each class."""
+        of its node, which is ready, and the last one had its image; once for each class and image."""
         launched = claim.conditions["Launched"].since
         what = back_off_id_of_class(claim.class_ref.name, legacy=claim.class_ref.kind != "EC2NodeClass")
         with self._lock:
-            if launched is not None and what not in self._good_classes:
-                self._ledger.end_back_off(what, int(launched.timestamp()))
-                self._good_classes.add(what)
+            if launched is not None and (what, claim.image_id) not in self._good_images:
+                self._ledger.end_back_off(what, int(launched.timestamp()), claim.image_id)
+                self._good_images.add((what, claim.image_id))
 
     def _find_pool(self, claim: NodeClaim) -> NodePool | None:
         """Return the pool of a claim, if nodes are launched now from the same pool and class as the claim's was."""

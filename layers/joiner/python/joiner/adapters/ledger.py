@@ -279,10 +279,10 @@ class Ledger(PoolHoldRecords, WaveRecords):
 
     # Back-off after failed launches
 
-    def back_off(self, what: str, reason: str, now: int, *, launched: int | None = None) -> BackOff:
+    def back_off(self, what: str, reason: str, now: int, *, launched: int | None = None, image: str = "") -> BackOff:
         """Count one instance that ended at its launch, and make the back-off longer than the last one. Several failures
         within one back-off count once. With `launched`, the launch of the instance, `what` is a node class, which waits
-        from the second failure in a row on.
+        from the second failure in a row on; `image` is the instance's.
         """
         before = self._get_or_default(item_keys.BACKOFF, what, BackOff.of, BackOff(what, 0, 0, ""))
         tries, until = (
@@ -296,26 +296,29 @@ class Ledger(PoolHoldRecords, WaveRecords):
             ":tries": tries,
             ":until": until,
             ":reason": reason,
+            ":image": image,
             ":expires": until + BACK_OFF_RESET_AFTER,
             ":before": before.until,
         }
         self._try_update(  # a failure that is counted concurrently started the same back-off
             item_keys.BACKOFF,
             what,
-            "SET tries = :tries, #until = :until, reason = :reason, expires = :expires",
+            "SET tries = :tries, #until = :until, reason = :reason, image = :image, expires = :expires",
             values,
             condition="attribute_not_exists(#until) OR #until = :before",
             names={"#until": "until"},
         )
         return BackOff(what, tries, until, reason)
 
-    def end_back_off(self, what: str, launched: int) -> None:
-        """Forget the failures of `what` if a launch after the last one and its wait (epoch seconds) succeeded."""
+    def end_back_off(self, what: str, launched: int, image: str) -> None:
+        """Forget the failures of a node class if a launch after the last one and its wait (epoch seconds) succeeded
+        with the same image: the images of other architectures and variants may be good.
+        """
         self._try_delete(
             item_keys.BACKOFF,
             what,
-            condition="#until < :launched",
-            values={":launched": launched},
+            condition="#until < :launched AND (attribute_not_exists(image) OR image = :image)",
+            values={":launched": launched, ":image": image},
             names={"#until": "until"},
         )
 
