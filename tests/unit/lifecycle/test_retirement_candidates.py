@@ -2,6 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
+from joiner.cluster.taints import DISRUPTED_TAINT
+from joiner.lifecycle.disruption_progress import as_disrupted
 from joiner.lifecycle.retirement import RetirementContext, RetirementReason, RetirementRequest
 from joiner.lifecycle.retirement_candidates import (
     NodeListing,
@@ -57,6 +61,29 @@ def test_a_claim_that_is_already_deleted_needs_no_lease() -> None:
     candidate = RetirementCandidate(EMPTY, replace(CLAIM, deletion=NOON), node("node-1", taints=[]))
 
     assert not candidate.voluntary
+
+
+@pytest.mark.parametrize(
+    ("chosen", "marked", "reason"),
+    [
+        ("Expired", True, RetirementReason.AGED),
+        ("Expired", False, RetirementReason.EXPIRED),
+        ("Underutilized", True, RetirementReason.EXPIRED),
+        ("", True, RetirementReason.EXPIRED),
+    ],
+)
+def test_an_expired_node_that_disrupt_chose_for_its_age_is_retired_gracefully(
+    chosen: str, marked: bool, reason: RetirementReason
+) -> None:
+    """As an execution of an earlier version requests it."""
+    its = as_disrupted(CLAIM, chosen, "", at=NOON) if chosen else CLAIM
+    one = node("node-1", taints=[DISRUPTED_TAINT.to_kube()] if marked else [])
+    requested = RetirementRequest("a", RetirementReason.EXPIRED)
+
+    (found,) = NodeListing.of({"a": its}, [one], [node_manifest("node-1")]).find_candidates([requested])
+
+    assert found.request == replace(requested, reason=reason)
+    assert found.voluntary is (reason is RetirementReason.AGED)
 
 
 def test_a_pod_that_was_bound_before_the_taint_stops_a_voluntary_retirement() -> None:

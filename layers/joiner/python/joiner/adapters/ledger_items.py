@@ -301,10 +301,10 @@ class BackOff:
 
     Its id says of what. A node class or an offering whose instances ended at their launch
     (`joiner.lifecycle.immediate_terminations.back_off_id_of_class`, `OfferingKey`): written by handle_interruption
-    and survey_instances, and that of a class deleted by check_registration when a node with the image of the last failure
-    becomes ready. A pool whose replacements failed (``disruption#`` and the pool's key): written by settle_disruptions. Items with the prefix
-    ``validation#`` are verdicts (`read_class_verdict`). That a pool launches no node for a pod class is an item of
-    another kind (`joiner.adapters.pool_hold_records`).
+    and survey_instances, and that of a class deleted by check_registration when a node with the image of the last
+    failure becomes ready. A pool whose replacements failed (``disruption#`` and the pool's key): written by
+    settle_disruptions. Items with the prefix ``validation#`` are verdicts (`read_class_verdict`). That a pool launches
+    no node for a pod class is an item of another kind (`joiner.adapters.pool_hold_records`).
     """
 
     id: str

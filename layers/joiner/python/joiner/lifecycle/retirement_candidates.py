@@ -10,6 +10,7 @@ from joiner.lifecycle.draining import DrainingPod, must_move
 from joiner.lifecycle.kept_empty_nodes import assign_kept_nodes, find_recently_draining
 from joiner.lifecycle.replica_counts import find_replicas
 from joiner.lifecycle.retirement import (
+    DISRUPTION_REASON,
     RetirementContext,
     RetirementReason,
     RetirementRequest,
@@ -17,6 +18,7 @@ from joiner.lifecycle.retirement import (
     drain_deadline,
     find_objection,
     first_stage,
+    is_marked,
     is_voluntary,
 )
 from joiner.pools import NodeClaim, NodePool
@@ -95,7 +97,7 @@ class NodeListing:
             instance = (claim.instance_id if claim else "") or request.instance
             node = (by_instance.get(instance) if instance else None) or self.nodes.get(owned)
             unreadable = "" if node is not None else self.instances.get(instance) or owned
-            found.append(RetirementCandidate(request, claim, node, unreadable))
+            found.append(RetirementCandidate(_as_graceful(request, claim, node), claim, node, unreadable))
         return found
 
     def find_retiring_nodes(self) -> frozenset[str]:
@@ -170,6 +172,17 @@ def find_needed_claims(
         for name in mine[max(0, len(staying) - sizes[key]) :]:
             found[name] = f"{key} has {len(staying)} nodes and replicas {sizes[key]}"
     return found
+
+
+def _as_graceful(request: RetirementRequest, claim: NodeClaim | None, node: Node | None) -> RetirementRequest:
+    """Return the request with the reason of a graceful expiration, if DISRUPT marked the expired node for it.
+
+    Executions of versions without this reason request EXPIRED, for which pods would be evicted that may delay this one.
+    """
+    if request.reason is not RetirementReason.EXPIRED or claim is None or not is_marked(claim, node):
+        return request
+    chosen = claim.conditions[DISRUPTION_REASON].reason == "Expired"
+    return replace(request, reason=RetirementReason.AGED) if chosen else request
 
 
 def find_launching_claims(claims: Iterable[NodeClaim], launches: Iterable[str], lease: int) -> frozenset[str]:
