@@ -7,13 +7,17 @@ Times are in seconds. The limits of functions are in `function_configuration.py`
 from typing import Final
 
 GROUPS_OF_ONE_INVOCATION: Final = 16
-"""Groups that one invocation of launch_instances launches at the same time, in its threads. EC2's bucket for requests
-that change something holds about 50 and gets 5 a second, and a call takes some seconds. A throttled group is launched
-by the next round."""
+"""Groups that one invocation of launch_instances launches at the same time, in its threads, if a plan has no more of
+them: the start of a second sandbox takes longer than the requests of 16 groups. EC2's bucket for requests that change
+something holds about 50 and gets 5 a second, and a call takes some seconds. A throttled group is launched by the next
+round."""
 
-CONCURRENT_INVOCATIONS: Final = 1
-"""Invocations of launch_instances at the same time. A second sandbox would start before its first CreateFleet, which
-takes longer than the requests of 16 groups."""
+CONCURRENT_INVOCATIONS: Final = 2
+"""Invocations of launch_instances at the same time if a plan has more groups. One with a slow CreateFleet takes up to
+40 seconds; meanwhile the others continue."""
+
+GROUPS_OF_CONCURRENT_INVOCATIONS: Final = GROUPS_OF_ONE_INVOCATION // CONCURRENT_INVOCATIONS
+"""Groups of each of these invocations."""
 
 FIRST_RECORD_SECONDS: Final = 2
 """Wait before launches are recorded: most CreateFleet calls are answered by then."""

@@ -12,6 +12,7 @@ from infra.launch_limits import (
     BOOT_CHECK_SECONDS,
     CONCURRENT_INVOCATIONS,
     GATHER_SECONDS,
+    GROUPS_OF_CONCURRENT_INVOCATIONS,
     GROUPS_OF_ONE_INVOCATION,
     REGISTRATION_CHECK_SECONDS,
     SETTLING_SECONDS,
@@ -35,15 +36,21 @@ SETTLING_EXPRESSION: Final = f"$states.result.Payload.settling > 0 ? {SETTLING_S
 """JSONata: nodes that got their pods at the end of a check open a second later. The next check waits for that itself:
 a wait inside the function costs half a state transition a second."""
 
-BATCHES: Final = f"""[
-  $map([0..$ceil($count($claims.groups) / {GROUPS_OF_ONE_INVOCATION}) - 1], function($batch) {{
-    {{
-      "first": $batch * {GROUPS_OF_ONE_INVOCATION},
-      "count": $min([{GROUPS_OF_ONE_INVOCATION}, $count($claims.groups) - $batch * {GROUPS_OF_ONE_INVOCATION}])
-    }}
-  }})
-]"""
-"""JSONata: the groups of each invocation of launch_instances."""
+BATCHES: Final = f"""(
+  $all := $count($claims.groups);
+  $size := $all > {GROUPS_OF_ONE_INVOCATION} ? {GROUPS_OF_CONCURRENT_INVOCATIONS} : {GROUPS_OF_ONE_INVOCATION};
+  [
+    $map([0..$ceil($all / $size) - 1], function($batch) {{
+      {{
+        "first": $batch * $size,
+        "count": $min([$size, $all - $batch * $size]),
+        "last": ($batch + 1) * $size >= $all
+      }}
+    }})
+  ]
+)"""
+"""JSONata: the groups of each invocation of launch_instances. Only the last one tags its instances: the others would
+keep later groups waiting meanwhile, and the sweep tags theirs."""
 
 NODES_SETTLE: Final = "$registration.settling > 0"
 """JSONata: whether the next check is due without a call of the doorbell."""
@@ -77,6 +84,7 @@ class LaunchStates:
         launch = self._launch(
             jsonata("$states.input.first"),
             jsonata("$states.input.count"),
+            jsonata("$states.input.last"),
             catch=[Catch([EVERY_ERROR], failure, kept=False)],
         )
         count = jsonata("$states.context.Map.Item.Value.count")
@@ -86,6 +94,7 @@ class LaunchStates:
             selector={
                 "first": jsonata("$states.context.Map.Item.Value.first"),
                 "count": jsonata("$states.context.Map.Item.Value.count"),
+                "last": jsonata("$states.context.Map.Item.Value.last"),
             },
             concurrency=CONCURRENT_INVOCATIONS,
             states={"Launch some groups": launch, failure: failed},
@@ -96,12 +105,13 @@ class LaunchStates:
 
     def launch_one_group(self, *, next: str, catch: Sequence[Catch], assign: Mapping[str, Any]) -> State:
         """Launch the only group."""
-        return self._launch(0, 1, next=next, catch=catch, assign=assign)
+        return self._launch(0, 1, True, next=next, catch=catch, assign=assign)
 
     def _launch(
         self,
         first: int | str,
         count: int | str,
+        last: bool | str,
         *,
         next: str | None = None,
         catch: Sequence[Catch],
@@ -114,6 +124,7 @@ class LaunchStates:
                 "launches": jsonata("$claims.launches"),
                 "first": first,
                 "count": count,
+                "last": last,
             },
             next=next,
             catch=catch,

@@ -78,17 +78,19 @@ class Launcher:
         return answer
 
     def answer_all(
-        self, task: Task, key: str, indexes: Sequence[int], now: datetime, lease_until: int
+        self, task: Task, key: str, indexes: Sequence[int], now: datetime, lease_until: int, *, last: bool = True
     ) -> dict[str, Any]:
         """Launch groups at the same time; return the answer of `launch_groups`, or ``{"paused": true}``.
 
-        The lease is renewed once for all. Each launch checks it again in the transaction that stores it.
+        The lease is renewed once for all. Each launch checks it again in the transaction that stores it. Only the
+        `last` groups name their instances.
         """
         if self._may_not_launch(task, lease_until):
             return {"paused": True}
         launches = documents.get_launches(self._store, key, indexes)
         answer = launch_groups(lambda index: self._outcome(task, launches[index], now), indexes)
-        self._name_instances()  # after all fleets: a launch that waits for names is a node that comes later
+        if last:  # after all fleets: a launch that waits for names is a node that comes later
+            self._name_instances()
         return answer
 
     def _may_not_launch(self, task: Task, lease_until: int) -> bool:
@@ -175,7 +177,8 @@ class Launcher:
         has the pairing.
 
         EC2 may not know a new instance yet; the next sweeps tag instances that lack their name (survey_instances). They
-        also tag the others if there are many or EC2 throttles: the launches that follow need the requests more.
+        also tag the others if there are many, other groups wait or EC2 throttles: the launches that follow need the
+        requests more.
         """
         named, self._unnamed = self._unnamed[:NAMED_BY_LAUNCHES], []
         throttled = Event()
@@ -272,7 +275,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     launcher = Launcher(environment.ledger(), environment.store(), ec2, environment.pause(launching=True))
     until, first = environment.lease_end(context, now), int(event["first"])
     indexes = range(first, first + int(event["count"]))
-    answer = launcher.answer_all(task, str(event["launches"]), indexes, now, until)
+    answer = launcher.answer_all(task, str(event["launches"]), indexes, now, until, last=bool(event.get("last", True)))
     if "paused" in answer:
         return answer
     failed = answer["failed"] + answer["notLaunched"]

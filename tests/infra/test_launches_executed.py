@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra.launch_limits import GROUPS_OF_ONE_INVOCATION
+from infra.launch_limits import GROUPS_OF_CONCURRENT_INVOCATIONS, GROUPS_OF_ONE_INVOCATION
 from infra.machine_functions import SCALE_UP
 from tests.infra.scale_up_machine import (
     JOINED,
@@ -23,6 +23,8 @@ from tests.local.running_aws import RunningAws, eventually
 pytestmark = pytest.mark.local
 
 GROUPS = GROUPS_OF_ONE_INVOCATION + 1
+BATCHES = [0, GROUPS_OF_CONCURRENT_INVOCATIONS, GROUPS_OF_ONE_INVOCATION]
+"""The first group of each of its invocations."""
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +103,7 @@ def test_a_group_that_cannot_be_launched_stops_no_other(account: ScriptedAccount
     assert ended["status"] == "SUCCEEDED"
     assert json.loads(ended["output"])["failed"] == GROUPS
     states = machines.states(execution)
-    assert (states.count("These groups were not launched"), states.count("Record launches")) == (2, 1)
+    assert (states.count("These groups were not launched"), states.count("Record launches")) == (len(BATCHES), 1)
 
 
 def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(
@@ -116,11 +118,11 @@ def test_a_launch_that_cannot_be_sent_leads_to_the_record_of_the_others(
     assert "Record launches" in machines.states(execution)
 
 
-TWO_INVOCATIONS = {"launches": "launches/x/1.json.gz", "groups": list(range(GROUPS)), "claims": GROUPS} | {
+SEVERAL_INVOCATIONS = {"launches": "launches/x/1.json.gz", "groups": list(range(GROUPS)), "claims": GROUPS} | {
     "postponed": 0,
     "events": ["planned"],
 }
-"""One group more than an invocation launches."""
+"""One group more than one invocation launches alone."""
 
 
 def recording(machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
@@ -134,8 +136,8 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
     order: list[str] = []
 
     def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
-        if event["first"] == GROUPS_OF_ONE_INVOCATION:
-            assert checked.wait(40), "no node was checked while the second launch ran"
+        if event["first"] == BATCHES[-1]:
+            assert checked.wait(40), "no node was checked while the last launch ran"
         order.append(f"launched {event['first']}")
         return LAUNCHED
 
@@ -145,7 +147,7 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
         return {**JOINED, "done": not event.get("launching")}
 
     machines = account.machines(
-        record_node_claims=[TWO_INVOCATIONS],
+        record_node_claims=[SEVERAL_INVOCATIONS],
         launch_instances=[launch],
         record_launches=[recording],
         check_registration=[check],
@@ -155,7 +157,14 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
     ended = machines.end(execution)
 
     assert ended["status"] == "SUCCEEDED", ended
-    assert order[:3] == ["launched 0", "checked while launching", f"launched {GROUPS_OF_ONE_INVOCATION}"]
+    assert sorted(order[:2]) == ["launched 0", f"launched {BATCHES[1]}"]
+    assert order[2:4] == ["checked while launching", f"launched {BATCHES[-1]}"]
+    launches = machines.calls["launch_instances"]
+    assert {(each["first"], each["count"], each["last"]) for each in launches} == {
+        (0, 8, False),
+        (8, 8, False),
+        (16, 1, True),
+    }
     assert order[-1] == "checked"
     first, *_, last = machines.calls["check_registration"]
     assert (first["launching"], first["wave"], first["events"]) == (True, "up-1", ["launched-1"])
@@ -171,13 +180,33 @@ def test_a_node_gets_its_pods_while_another_launch_runs(account: ScriptedAccount
     assert "holder" not in machines.lease
 
 
+def test_a_slow_launch_does_not_keep_later_groups_waiting(account: ScriptedAccount[ScaleUpMachine]) -> None:
+    last = threading.Event()
+
+    def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
+        if event["first"] == BATCHES[-1]:
+            last.set()
+        assert event["first"] != 0 or last.wait(40), "the last groups waited for the first ones"
+        return LAUNCHED
+
+    machines = account.machines(
+        record_node_claims=[SEVERAL_INVOCATIONS], launch_instances=[launch], record_launches=[recording]
+    )
+
+    execution = machines.start()
+
+    ended = machines.end(execution)
+    assert (ended["status"], json.loads(ended["output"])["failed"]) == ("SUCCEEDED", 0)
+    assert last.is_set()
+
+
 def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(
     account: ScriptedAccount[ScaleUpMachine],
 ) -> None:
     launched = threading.Event()
 
     def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
-        if event["first"] == GROUPS_OF_ONE_INVOCATION:
+        if event["first"] == BATCHES[-1]:
             launched.wait(15)
         return LAUNCHED
 
@@ -191,7 +220,7 @@ def test_a_failed_check_or_record_stops_no_launch_and_is_repeated_after_it(
         return "Broken" if event.get("launching") else JOINED
 
     machines = account.machines(
-        record_node_claims=[TWO_INVOCATIONS],
+        record_node_claims=[SEVERAL_INVOCATIONS],
         launch_instances=[launch],
         record_launches=[record],
         check_registration=[check],
@@ -220,7 +249,7 @@ def test_an_execution_that_loses_its_lease_during_several_launches_awaits_its_no
         return "LeaseLost"
 
     machines = account.machines(
-        record_node_claims=[TWO_INVOCATIONS], launch_instances=[launch], record_launches=["LeaseLost"]
+        record_node_claims=[SEVERAL_INVOCATIONS], launch_instances=[launch], record_launches=["LeaseLost"]
     )
 
     execution = machines.start()
@@ -238,7 +267,7 @@ def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
     recorded = threading.Event()
 
     def launch(_machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
-        assert event["first"] == 0 or recorded.wait(40), "nothing was recorded while the second launch ran"
+        assert event["first"] != BATCHES[-1] or recorded.wait(40), "nothing was recorded while the last launch ran"
         return LAUNCHED
 
     def record(machines: ScaleUpMachine, event: Mapping[str, Any]) -> Answer:
@@ -248,7 +277,7 @@ def test_offerings_that_are_short_while_other_launches_run_are_planned_around(
         return {**recording(machines, event), "launched": 0, "short": int(first), "again": first, "waiting": 0}
 
     machines = account.machines(
-        record_node_claims=[TWO_INVOCATIONS], launch_instances=[launch], record_launches=[record]
+        record_node_claims=[SEVERAL_INVOCATIONS], launch_instances=[launch], record_launches=[record]
     )
 
     execution = machines.start()

@@ -9,7 +9,7 @@ import jsonata
 import pytest
 
 from infra.function_configuration import CONFIGURATIONS
-from infra.launch_states import AWAIT_NODES_EXPRESSION
+from infra.launch_states import AWAIT_NODES_EXPRESSION, BATCHES
 from infra.lease_limits import LEASE_SECONDS
 from infra.retirement_limits import MAX_DUE_WAIT_SECONDS
 from infra.scale_up_expressions import SUMMARY
@@ -238,6 +238,24 @@ def test_a_wait_for_nodes_is_shorter_when_a_check_may_open_one(
     expression.assign("registration", {"registered": registered, "initialized": initialized, "opensIn": opens_in})
 
     assert expression.evaluate(None) == seconds
+
+
+@pytest.mark.parametrize(
+    ("groups", "batches"),
+    [
+        (2, [(0, 2, True)]),
+        (16, [(0, 16, True)]),
+        (17, [(0, 8, False), (8, 8, False), (16, 1, True)]),
+        (24, [(0, 8, False), (8, 8, False), (16, 8, True)]),
+    ],
+)
+def test_one_invocation_launches_sixteen_groups_and_several_eight_each(
+    groups: int, batches: list[tuple[int, int, bool]]
+) -> None:
+    expression = jsonata.Jsonata(BATCHES)
+    expression.assign("claims", {"groups": list(range(groups))})
+
+    assert [(each["first"], each["count"], each["last"]) for each in expression.evaluate(None)] == batches
 
 
 def test_an_express_machine_waits_for_no_token(example: Synthesis) -> None:

@@ -1,11 +1,13 @@
 """Scale-ups of 1 to 1,000 nodes: the calls of their launches by kind, and their time under EC2's token buckets.
 
-The calls are those of the real function against a fake EC2. Their times are simulated: 16 groups at a time
-(CONCURRENT_LAUNCHES), a few seconds for a CreateFleet, and one bucket for all requests that change something, with 50
-requests and 5 more a second (EC2 user guide, "Request throttling"), although EC2 may have one for each action.
+The calls are those of the real function against a fake EC2. Their times are simulated: the invocations of the state
+machine, a few seconds for a CreateFleet, and one bucket for all requests that change something, with 50 requests and 5
+more a second (EC2 user guide, "Request throttling"), although EC2 may have one for each action. Tags are left out: they
+follow the fleets of the last invocation.
 """
 
 import heapq
+import itertools
 import json
 import logging
 from collections import Counter
@@ -16,7 +18,7 @@ import pytest
 
 from functions.launch_instances import handler as launch_instances
 from functions.record_node_claims.handler import GROUPS_AT_ONCE
-from infra.launch_limits import CONCURRENT_INVOCATIONS, GROUPS_OF_ONE_INVOCATION
+from infra.launch_limits import CONCURRENT_INVOCATIONS, GROUPS_OF_CONCURRENT_INVOCATIONS, GROUPS_OF_ONE_INVOCATION
 from joiner.adapters import documents
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger
@@ -29,7 +31,6 @@ from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CATALOGUE, CLASS, CLUSTER, NOON
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
-CONCURRENT_LAUNCHES: Final = GROUPS_OF_ONE_INVOCATION * CONCURRENT_INVOCATIONS
 SECONDS: Final = {"CreateFleet": 3.0}  # of one call; others take a fifth of a second
 CAPACITY, REFILL = 50.0, 5.0  # requests, and requests a second
 RESULT_BYTES: Final = 262_144
@@ -94,30 +95,45 @@ def send_all(cluster: SimulatedCluster, nodes: int) -> tuple[list[list[str]], Co
     return calls, Counter(table.asked), answers
 
 
+def split_into_invocations(calls: list[list[str]]) -> list[list[list[str]]]:
+    """Return the calls of the groups of each invocation, as the state machine splits them, without those for tags."""
+    size = GROUPS_OF_ONE_INVOCATION if len(calls) <= GROUPS_OF_ONE_INVOCATION else GROUPS_OF_CONCURRENT_INVOCATIONS
+    untagged = [[call for call in group if call != "CreateTags"] for group in calls]
+    return [untagged[first : first + size] for first in range(0, len(untagged), size)]
+
+
 def last_fleet_request(calls: list[list[str]]) -> float:
-    """Return the second in which the last CreateFleet is sent, if groups run as the state machine runs them."""
-    waiting, running = (
-        [list(each) for each in reversed(calls)],
-        [(0.0, number) for number in range(CONCURRENT_LAUNCHES)],
-    )
+    """Return the second in which the last CreateFleet is sent. An invocation launches its groups together and ends with
+    the slowest; then the next one begins."""
+    invocations = split_into_invocations(calls)
+    unfinished = [len(groups) for groups in invocations]
+    waiting = list(range(len(invocations)))
+    running: list[tuple[float, int, int, list[str]]] = []
+
+    def begin(at: float) -> None:
+        if waiting:
+            one = waiting.pop(0)
+            for group in invocations[one]:
+                heapq.heappush(running, (at, next(numbers), one, group))
+
+    numbers = itertools.count()
+    for _ in range(CONCURRENT_INVOCATIONS):
+        begin(0.0)
     tokens, at, last = CAPACITY, 0.0, 0.0
-    groups: dict[int, list[str]] = {}
     while running:
-        now, slot = heapq.heappop(running)
+        now, number, one, group = heapq.heappop(running)
         tokens, at = min(CAPACITY, tokens + (now - at) * REFILL), now
-        if not groups.get(slot):
-            if not waiting:
-                continue
-            groups[slot] = waiting.pop()
-        if tokens < 1:
-            if groups[slot][0] == "CreateTags":  # the sweep tags the rest
-                groups[slot] = []
-            heapq.heappush(running, (now + 1.0, slot))
-            continue
-        call = groups[slot].pop(0)
-        tokens -= call != "DescribeLaunchTemplateVersions"
-        last = now if call == "CreateFleet" else last
-        heapq.heappush(running, (now + SECONDS.get(call, 0.2), slot))
+        if not group:
+            unfinished[one] -= 1
+            if not unfinished[one]:
+                begin(now)
+        elif tokens < 1:
+            heapq.heappush(running, (now + 1.0, number, one, group))
+        else:
+            call = group.pop(0)
+            tokens -= call != "DescribeLaunchTemplateVersions"
+            last = now if call == "CreateFleet" else last
+            heapq.heappush(running, (now + SECONDS.get(call, 0.2), number, one, group))
     return last
 
 
@@ -208,3 +224,21 @@ def test_no_fleet_waits_for_the_names_of_instances(cluster: SimulatedCluster) ->
     assert len(launches) == 5
     assert set(cluster.ec2.asked[last + 1 :]) == {"CreateTags"}
     assert cluster.ec2.asked.count("CreateTags") == launch_instances.NAMED_BY_LAUNCHES
+
+
+def test_later_groups_do_not_wait_for_the_names_of_earlier_ones(cluster: SimulatedCluster) -> None:
+    lease = cluster._take_lease("up-1")
+    assert lease is not None
+    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
+    key = documents.put_launches(cluster.store, task, planned_launches(150))
+    first, second = (
+        launch_instances.Launcher(cluster.ledger, cluster.store, Ec2(cluster.ec2), cluster.pause) for _ in range(2)
+    )
+
+    first.answer_all(task, key, range(2), NOON, 2**33, last=False)
+    earlier = Counter(cluster.ec2.asked)
+    second.answer_all(task, key, range(2, 3), NOON, 2**33, last=True)
+
+    assert (earlier["CreateFleet"], earlier["CreateTags"]) == (2, 0)
+    assert len(cluster.ec2.instances) == 150
+    assert cluster.ec2.asked.count("CreateTags") == 50

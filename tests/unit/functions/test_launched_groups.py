@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from functions.launch_instances.handler import CODES_SHOWN, launch_groups
+from functions.launch_instances.handler import CODES_SHOWN, FLEETS_AT_ONCE, launch_groups
 from infra.launch_limits import GROUPS_OF_ONE_INVOCATION
 from joiner.adapters.ledger_items import LeaseLost
 
@@ -60,6 +60,10 @@ def test_the_groups_are_launched_at_the_same_time() -> None:
     launched = launch_groups(launch, range(GROUPS_OF_ONE_INVOCATION))["launched"]
 
     assert launched == GROUPS_OF_ONE_INVOCATION * LAUNCHED["launched"]
+
+
+def test_an_invocation_has_a_thread_for_each_of_its_groups() -> None:
+    assert FLEETS_AT_ONCE == GROUPS_OF_ONE_INVOCATION
 
 
 def test_a_group_that_fails_is_tried_once_more_and_the_others_are_not() -> None:
