@@ -286,9 +286,12 @@ def test_no_variable_hides_a_function_of_jsonata_or_is_read_before_it_is_written
             name
             for text in _expressions(machine)
             for name in re.findall(r"\$([a-z]\w*)(?!\w*\s*\()", re.sub(r"\$\w+ :=", "", text))
-            if name not in {"states", "started"}
+            if name != "states"
         }
-        parameters = {name for text in _expressions(machine) for name in re.findall(r"function\(\$(\w+)\)", text)}
+        bound = r"function\(\$(\w+)\)|\$(\w+) :="
+        parameters = {
+            name for text in _expressions(machine) for found in re.findall(bound, text) for name in found if name
+        }
         assert read <= written | parameters, read - written - parameters
         # The variable would shadow the function
         assert not (written | parameters) & {

@@ -114,7 +114,7 @@ def test_only_a_ready_node_with_the_image_of_the_dead_ones_ends_their_count(
     launched: SimulatedCluster, ready: str, waits: list[int]
 ) -> None:
     """The class of both images may launch good nodes of one architecture between those that die."""
-    found = []
+    found: list[int] = []
     for _ in range(4):
         for instance in launched.ec2.instances.values():
             instance["ImageId"] = "ami-arm64"
