@@ -86,6 +86,16 @@ def test_the_end_of_a_limit_of_the_last_survey_starts_a_survey_although_nothing_
     assert not is_survey_due("", "a", 900, 1, 1000, limits_end=960)
 
 
+def test_after_the_end_of_a_limit_the_same_digest_waits_no_longer_than_after_a_change() -> None:
+    last = LastProposal("a", 0, 9, repeated=3, limits_end=600)
+
+    before, ended, again = (last.followed_by("a", now, acts=False) for now in (599, 600, 660))
+    later = ended.followed_by("a", 1200, acts=False)
+
+    assert [one.repeated for one in (before, ended, again, later)] == [4, 0, 0, 1]
+    assert [one.idle for one in (before, ended)] == [10, 10]
+
+
 def test_a_cluster_at_rest_has_the_same_digest_at_any_time() -> None:
     assert digest() == digest(now=LATER + timedelta(days=1)) != ""
 

@@ -106,8 +106,8 @@ class LastProposal:
     """The last proposal of nodes to disrupt. Written by propose_disruption.
 
     `digest` is that of the sweep that started DISRUPT. `idle` counts the proposals in a row without an action,
-    `repeated` the proposals in a row that repeat the digest of the one before and whether it had an action. `at` is the
-    time of the proposal, `limits_end` when the first of the limits ends under which it was made
+    `repeated` the proposals in a row that repeat the digest of the one before and whether it had an action, while none
+    of its limits ended. `at` is the time of the proposal, `limits_end` when the first of the limits ends under which it was made
     (`joiner.disruption.ending_limits`); 0 for none.
     """
 
@@ -124,13 +124,16 @@ class LastProposal:
         return cls(text(item, "digest"), *counts)
 
     def followed_by(self, digest: str, now: int, *, acts: bool, limits_end: int = 0) -> "LastProposal":
-        """Return the next proposal, which has an action or not.
+        """Return the next proposal, which has an action or not. The end of a limit counts like a change of the digest.
 
         >>> LastProposal("a", 0, 4, 0).followed_by("a", 9, acts=False)
         LastProposal(digest='a', at=9, idle=5, repeated=1, limits_end=0)
         >>> LastProposal("a", 0, 4, 3).followed_by("b", 9, acts=False)
         LastProposal(digest='b', at=9, idle=5, repeated=0, limits_end=0)
+        >>> LastProposal("a", 0, 4, 3, 8).followed_by("a", 9, acts=False)
+        LastProposal(digest='a', at=9, idle=5, repeated=0, limits_end=0)
         """
         idle = 0 if acts else self.idle + 1
-        repeats = digest == self.digest and bool(idle) == bool(self.idle)
+        limit_ended = 0 < self.limits_end <= now
+        repeats = digest == self.digest and bool(idle) == bool(self.idle) and not limit_ended
         return LastProposal(digest, now, idle, self.repeated + 1 if repeats else 0, limits_end)

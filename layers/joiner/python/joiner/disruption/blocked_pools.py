@@ -1,7 +1,8 @@
 """Pools whose budgets allow no disruption now, although some of their nodes could be disrupted.
 
 Source: Karpenter, core `pkg/controllers/disruption/helpers.go` (`BuildDisruptionBudgetMapping`): an event on the pool
-for each reason with no allowed disruption. Here only for reasons for which the pool has a node.
+for each reason with no allowed disruption, not counting the nodes that are in disruption: a budget that they use up is
+free again when they have left. Here only for reasons for which the pool has a node.
 """
 
 from collections import defaultdict
@@ -13,7 +14,7 @@ from joiner.disruption.drift import DRIFTED
 from joiner.planning import Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.pools import NodePool
-from joiner.pools.disruption_budgets import Reason, count_remaining_disruptions
+from joiner.pools.disruption_budgets import Reason, is_closed_by_budgets
 
 
 def find_blocked_pools(
@@ -26,7 +27,7 @@ def find_blocked_pools(
     wanted, nodes = _find_reasons(snapshot, consolidatable), nodes_of_claims(snapshot)
     for pool in snapshot.pools:
         for reason in sorted(wanted[pool.key]):
-            if not count_remaining_disruptions(pool, reason, snapshot.claims, nodes, now=now):
+            if is_closed_by_budgets(pool, reason, snapshot.claims, nodes, now=now):
                 yield pool, reason
 
 

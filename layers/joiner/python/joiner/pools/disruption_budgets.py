@@ -78,9 +78,22 @@ def count_remaining_disruptions(
         now: the time.
     """
     mine = _counted(pool, claims, nodes)
-    zone = pool.disruption.settings.time_zone
-    allowed = count_allowed_disruptions(pool.disruption.budgets, reason, nodes=len(mine), now=now, zone=zone)
+    allowed = _count_allowed(pool, reason, mine, now)
     return max(0, allowed - sum(_is_disrupted(claim, nodes[claim.key], leaving) for claim in mine))
+
+
+def is_closed_by_budgets(
+    pool: NodePool, reason: Reason, claims: Iterable[NodeClaim], nodes: Mapping[str, Node], *, now: datetime
+) -> bool:
+    """Return whether a pool has nodes and its budgets allow none of them now for `reason`, even if no other node were
+    in disruption. The arguments are those of `count_remaining_disruptions`."""
+    mine = _counted(pool, claims, nodes)
+    return bool(mine) and not _count_allowed(pool, reason, mine, now)
+
+
+def _count_allowed(pool: NodePool, reason: Reason, mine: Sequence[NodeClaim], now: datetime) -> int:
+    zone = pool.disruption.settings.time_zone
+    return count_allowed_disruptions(pool.disruption.budgets, reason, nodes=len(mine), now=now, zone=zone)
 
 
 def find_over_budget(
@@ -103,10 +116,7 @@ def find_over_budget(
         if not mine:
             continue
         initialized = _counted(pool, every, nodes)
-        zone = pool.disruption.settings.time_zone
-        allowed = count_allowed_disruptions(
-            pool.disruption.budgets, "Empty", nodes=len(initialized), now=now, zone=zone
-        )
+        allowed = _count_allowed(pool, "Empty", initialized, now)
         others = sum(_is_disrupted(claim, nodes[claim.key], ()) for claim in initialized if claim.name not in mine)
         for name in [each for each in chosen if each in mine][max(0, allowed - others) :]:
             found[name] = f"the budgets of {pool.key} allow {allowed} nodes, and {others} others leave or are not ready"

@@ -1,10 +1,11 @@
 """Events of voluntary disruptions: on the node, on its claim, and, for failures, on its pool.
 
-The reasons are Karpenter's. An event with the same news is written once in each slot of ten minutes, `Unconsolidatable`
-once in each slot of 15 minutes, and `DisruptionBlocked` once in each slot of two minutes.
+The reasons are Karpenter's. An event with the same news is written once in each slot of ten minutes, those of nodes
+that stay (`Unconsolidatable`, `DisruptionBlocked`) once in each slot of 15 minutes, and `DisruptionBlocked` of a pool
+once in each slot of two minutes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from joiner.cluster import Node, Pod
@@ -21,8 +22,13 @@ BLOCKED: Final = "DisruptionBlocked"
 
 PODS_SHOWN: Final = 3
 
-KEPT_SLOT_SECONDS: Final[Mapping[str, int]] = {"Unconsolidatable": 900, BLOCKED: 120}
-"""As long as Karpenter remembers that it reported a node, by the reason of the event."""
+KEPT_SLOT_SECONDS: Final = 900
+"""As long as Karpenter remembers that a node is `Unconsolidatable`. It remembers `DisruptionBlocked` for two minutes,
+which leave out most of its looks every ten seconds, and would leave out none here: there are up to two events of each
+node, and looks are minutes apart."""
+
+BLOCKED_POOL_SLOT_SECONDS: Final = 120
+"""As long as Karpenter remembers that it reported the pool."""
 
 
 def report_disruption(claim: NodeClaim, node: Node, action: DisruptionAction) -> list[Event]:
@@ -66,7 +72,7 @@ def report_kept(kept: KeptNode, claim: NodeClaim) -> list[Event]:
     """Return the events of a node that stays, on the node and on its claim."""
     subjects = (Subject.claim(claim), Subject("v1", "Node", kept.node, kept.node))
     return [
-        Event(subject, kept.condition, "Consolidate", kept.message, slot_seconds=KEPT_SLOT_SECONDS[kept.condition])
+        Event(subject, kept.condition, "Consolidate", kept.message, slot_seconds=KEPT_SLOT_SECONDS)
         for subject in subjects
     ]
 
@@ -74,7 +80,7 @@ def report_kept(kept: KeptNode, claim: NodeClaim) -> list[Event]:
 def report_blocked_pool(pool: NodePool, reason: str) -> Event:
     """Return the event of a pool whose budgets allow no node for a reason for which some could be disrupted."""
     note = f"The budgets of {pool.key} allow no disruption for the reason {reason} now"
-    return Event(Subject.pool(pool), BLOCKED, "Disrupt", note, slot_seconds=KEPT_SLOT_SECONDS[BLOCKED])
+    return Event(Subject.pool(pool), BLOCKED, "Disrupt", note, slot_seconds=BLOCKED_POOL_SLOT_SECONDS)
 
 
 def report_meaningless_protections(problems: Iterable[InvalidManifest], pods: Iterable[Pod]) -> list[Event]:

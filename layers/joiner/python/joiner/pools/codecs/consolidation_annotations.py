@@ -9,10 +9,12 @@ from joiner.pools.consolidation_limits import LONGEST_COOL_DOWN, ConsolidationLi
 from joiner.pools.durations import parse_duration
 
 ONLY_EMPTY: Final = "; until then, only empty nodes of this pool are removed"
+TOO_LONG: Final = "give at most 24h: a longer cool-down has the effect of 24h, for which moves are remembered"
 
 
 def read_consolidation_limits(manifest: Mapping[str, Any], notes: ManifestProblems) -> ConsolidationLimits:
-    """Return the limits in the annotations of a pool's manifest. An invalid value is noted as a warning."""
+    """Return the limits in the annotations of a pool's manifest. An invalid value, and a cool-down that is too long,
+    are noted as warnings."""
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     read: dict[str, Any] = {}
     for annotation, (name, parse, remedy) in ANNOTATIONS.items():
@@ -23,6 +25,10 @@ def read_consolidation_limits(manifest: Mapping[str, Any], notes: ManifestProble
         except ValueError:
             read["unreadable"] = True
             notes.note(f"metadata.annotations[{annotation}]", annotations[annotation], remedy + ONLY_EMPTY, "warning")
+    if read.get("workload_cool_down", 0) > LONGEST_COOL_DOWN:
+        read["workload_cool_down"] = LONGEST_COOL_DOWN
+        where = f"metadata.annotations[{names.WORKLOAD_COOL_DOWN}]"
+        notes.note(where, annotations[names.WORKLOAD_COOL_DOWN], TOO_LONG, "warning")
     return ConsolidationLimits(**read)
 
 
@@ -47,13 +53,6 @@ def _seconds(text: str) -> int:
     return seconds
 
 
-def _cool_down(text: str) -> int:
-    seconds = _seconds(text)
-    if seconds > LONGEST_COOL_DOWN:
-        raise ValueError(text)
-    return seconds
-
-
 def _count(text: str) -> int:
     if not text.isdecimal():
         raise ValueError(text)
@@ -72,7 +71,7 @@ ANNOTATIONS: Final[Mapping[str, tuple[str, Callable[[str], Any], str]]] = {
     names.LEAST_SAVING_PERCENT: ("least_saving_percent", _percent, 'give a percentage from 0 to 100 such as "10"'),
     names.LEAST_NODE_AGE: ("least_node_age", _seconds, DURATION),
     names.MOST_EVICTIONS: ("evictions_per_day", _count, 'give a whole number such as "200"'),
-    names.WORKLOAD_COOL_DOWN: ("workload_cool_down", _cool_down, f"{DURATION}, at most 24h"),
+    names.WORKLOAD_COOL_DOWN: ("workload_cool_down", _seconds, f"{DURATION}, at most 24h"),
     names.SPOT_TO_SPOT: ("spot_to_spot", _truth, 'use "true" or "false"'),
     names.SPOT_TO_SPOT_TYPES: ("spot_to_spot_least_types", _count, 'give a whole number such as "15"'),
 }
