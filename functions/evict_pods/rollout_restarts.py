@@ -7,15 +7,14 @@ An API server that does not answer, or answers that it has too many requests, is
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube, Manifest
 from joiner.adapters.kube_errors import Conflict, KubeError, NotFound, TooManyRequests, Unreachable
-from joiner.adapters.kube_kinds import Kind
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.lifecycle.draining import DrainingPod
-from joiner.lifecycle.rollout import ROLLOUT_AWAITED, RolloutStep, plan_rollout, restart_patch
+from joiner.lifecycle.rollout import ROLLOUT_AWAITED, RolloutStep, find_deployment, plan_rollout, restart_patch
 from joiner.names import BY_ROLLOUT
 from joiner.reporting import retirement_events
 from joiner.reporting.events import Event
@@ -107,10 +106,5 @@ class RolloutRestarts:
         if pod.owner_kind != "ReplicaSet":
             return None
         replica_set = self._kube.get(kinds.REPLICA_SETS, pod.owner_name, namespace=pod.namespace)
-        owner = _controller(replica_set, kinds.DEPLOYMENTS)
+        owner = find_deployment(replica_set)
         return self._kube.get(kinds.DEPLOYMENTS, owner, namespace=pod.namespace) if owner else None
-
-
-def _controller(manifest: Manifest, kind: Kind) -> str:
-    owners: list[dict[str, Any]] = manifest["metadata"].get("ownerReferences") or []
-    return next((str(one["name"]) for one in owners if one.get("controller") and one.get("kind") == kind.kind), "")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
+from functions.find_candidates.rollout_reading import find_rollouts
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
@@ -88,6 +89,7 @@ class CandidateListing:
             assigned=assigned,
             in_flight=(),
             default_spreads=self._default_spreads,
+            rollouts=find_rollouts(self._view, world, now),
         )
         return {**found, "snapshot": key, "candidates": candidates}
 

@@ -45,9 +45,11 @@ def cluster(*nodes: tuple[Json, Json], pods: Sequence[Json] = (), **more: Any) -
     }
 
 
-def proposed(lists: Mapping[str, Sequence[Json]], history: DisruptionHistory | None = None) -> Proposal:
+def proposed(
+    lists: Mapping[str, Sequence[Json]], history: DisruptionHistory | None = None, rollouts: Sequence[str] = ()
+) -> Proposal:
     return consolidation.propose(
-        Snapshot.from_lists(lists),
+        Snapshot.from_lists(lists, rollouts=rollouts),
         Catalogue.from_json(CATALOGUE),
         classes=CLASSES,
         now=NOW,

@@ -94,14 +94,14 @@ def budgeted_clusters(draw: st.DrawFn, *, deadlines: bool = False) -> BudgetedCl
     limited = draw(st.sets(st.sampled_from(names))) if deadlines else set()
     for claim, _ in nodes:
         if claim["metadata"]["name"] in limited:
-            claim["spec"]["terminationGracePeriod"] = "1h"
+            claim["spec"]["terminationGracePeriod"] = "5m"  # shorter than any drain one after the other
     lists = cluster(*nodes, pods=pods, poddisruptionbudgets=budgets)
     return BudgetedCluster(lists, allowed, lenient, frozenset(f"node-{name}" for name in limited))
 
 
 def evicted_too_many(world: BudgetedCluster, removed: set[str]) -> Iterator[str]:
     """A node with more pods than a budget allows at once may be drained pod by pod, if it is the only one and its drain
-    may take as long as it wants.
+    has no deadline.
     """
     nodes: dict[str, list[str]] = defaultdict(list)
     for pod in world.lists["pods"]:
@@ -128,13 +128,13 @@ def test_consolidation_takes_no_node_that_a_budget_keeps_and_no_more_pods_than_i
         assert proposal.actions, "all pods fit on one node, and each budget allows an eviction"
 
 
-def drifting(lists: dict[str, Sequence[Json]]) -> Proposal:
+def drifting(lists: dict[str, Sequence[Json]], rollouts: Sequence[str] = ()) -> Proposal:
     """Return what is proposed when all nodes are drifted."""
     claims: list[Any] = [
         {**claim, "status": {**claim["status"], "conditions": [*claim["status"]["conditions"], DRIFTED]}}
         for claim in lists["nodeclaims"]
     ]
-    snapshot = Snapshot.from_lists({**lists, "nodeclaims": claims})
+    snapshot = Snapshot.from_lists({**lists, "nodeclaims": claims}, rollouts=rollouts)
     return propose_replacements(snapshot, Catalogue.from_json(CATALOGUE), classes=CLASSES, now=NOW)
 
 
@@ -175,25 +175,46 @@ def test_a_budget_lets_one_node_with_more_pods_go_if_no_other_node_uses_it() -> 
     two.take([one])
     assert two.refusal([one]) == ""
     assert two.refusal([both]) == refused, "another node uses the budget"
-    limited = DrainedNode([web, web], has_deadline=True)
-    assert of(1).refusal([limited]) == refused, "the drain deletes the second pod at its deadline"
-    assert of(2).refusal([limited]) == ""
 
 
-def test_a_node_with_more_pods_than_a_budget_allows_is_consolidated_only_without_a_deadline() -> None:
-    def proposal(**spec: str) -> Proposal:
+def test_a_budget_lets_a_node_with_more_pods_go_if_they_leave_before_its_deadline() -> None:
+    """Each pod that the budget does not allow now waits for the grace period of another and five minutes for its
+    successor; the last one ends within its own grace period."""
+
+    def refused(pods: int, deadline: int, allowed: int = 1, grace: int = 30) -> bool:
+        left = EvictionsLeft([PodDisruptionBudget.from_kube(budget("web", 0, allowed, lenient=False))])
+        web = Pod("default", "web-0", labels={"app": "web"}, grace_seconds=grace)
+        return bool(left.refusal([DrainedNode([web] * pods, deadline)]))
+
+    assert (refused(2, 359), refused(2, 360)) == (True, False)
+    assert (refused(4, 1019), refused(4, 1020)) == (True, False)
+    assert (refused(4, 689, allowed=2), refused(4, 690, allowed=2)) == (True, False)
+    assert (refused(2, 7499, grace=3600), refused(2, 7500, grace=3600)) == (True, False)
+    assert not refused(2, 1, allowed=2), "the budget allows both at once"
+    assert refused(2, 86400, allowed=0)
+
+
+def test_a_node_with_more_pods_than_a_budget_allows_is_consolidated_if_they_leave_before_its_deadline() -> None:
+    def proposal(grace: int = 30, **spec: str) -> Proposal:
         (claim, node), other = claim_and_node("a"), claim_and_node("b", kind="m.xlarge")
         claim["spec"] |= spec
         pods = [replica(f"web-{number}", "node-a", cpu="200m") for number in range(2)]
+        for pod in pods:
+            pod["spec"]["terminationGracePeriodSeconds"] = grace
         pods.append(replica("full", "node-b", app="full", cpu="3", nodeSelector=ON_DEMAND))
         budgets = [budget("web", 0, 1, lenient=False)]
         return proposed(cluster((claim, node), other, pods=pods, poddisruptionbudgets=budgets))
 
     assert [action.claims for action in proposal().actions] == [("a",)]
-    limited = proposal(terminationGracePeriod="24h")
-    assert limited.actions == ()
+    assert [action.claims for action in proposal(terminationGracePeriod="24h").actions] == [("a",)]
     refused = "Unconsolidatable: PodDisruptionBudget default/web-0 allows 1 more evictions"
-    assert reasons(limited)["node-a"] == refused
+    for limited in (proposal(terminationGracePeriod="5m"), proposal(grace=3600, terminationGracePeriod="2h")):
+        assert limited.actions == ()
+        assert reasons(limited)["node-a"] == refused
+
+
+REPLACED = ("default/web-0",)
+"""The pods that a rollout replaces."""
 
 
 def single_replica(**more: Json) -> tuple[Json, Json]:
@@ -208,10 +229,10 @@ def test_the_budget_of_a_single_replica_that_leaves_by_a_rollout_keeps_no_node()
     nodes = claim_and_node("a"), claim_and_node("b", kind="m.xlarge")
     full = replica("full", "node-b", app="full", cpu="3", nodeSelector=ON_DEMAND)
 
-    proposal = proposed(cluster(*nodes, pods=[pod, full], poddisruptionbudgets=[never]))
+    proposal = proposed(cluster(*nodes, pods=[pod, full], poddisruptionbudgets=[never]), rollouts=REPLACED)
 
     assert [(action.claims, action.moves) for action in proposal.actions] == [(("a",), {"default/web-0": "node-b"})]
-    drifted = drifting(cluster(claim_and_node("a"), pods=[pod], poddisruptionbudgets=[never]))
+    drifted = drifting(cluster(claim_and_node("a"), pods=[pod], poddisruptionbudgets=[never]), REPLACED)
     assert [action.claims for action in drifted.actions] == [("a",)]
 
 
@@ -220,22 +241,21 @@ def test_two_budgets_of_a_pod_that_leaves_by_a_rollout_keep_no_node() -> None:
     pod, never = single_replica()
     again = budget("web", 1, 0, lenient=False)
 
-    drifted = drifting(cluster(claim_and_node("a"), pods=[pod], poddisruptionbudgets=[never, again]))
+    drifted = drifting(cluster(claim_and_node("a"), pods=[pod], poddisruptionbudgets=[never, again]), REPLACED)
 
     assert [action.claims for action in drifted.actions] == [("a",)]
 
 
 def test_the_budget_of_a_pod_that_no_rollout_replaces_keeps_its_node() -> None:
+    """Its annotation asks for a rollout, and its Deployment cannot replace it before it leaves."""
     pod, never = single_replica()
-    second = replica("web-1", "node-b")
-    of_a_set = {**pod, "metadata": {**pod["metadata"], "ownerReferences": []}}
-    nodes = claim_and_node("a"), claim_and_node("b")
+    lists = cluster(claim_and_node("a"), claim_and_node("b"), pods=[pod], poddisruptionbudgets=[never])
     kept = "PodDisruptionBudget default/web-0 allows no eviction of pod default/web-0"
 
-    two = proposed(cluster(*nodes, pods=[pod, second], poddisruptionbudgets=[never]))
-    bare = proposed(cluster(*nodes, pods=[of_a_set], poddisruptionbudgets=[never]))
-
-    assert reasons(two)["node-a"] == reasons(bare)["node-a"] == f"DisruptionBlocked: {kept}"
+    assert reasons(proposed(lists))["node-a"] == f"DisruptionBlocked: {kept}"
+    drifted = drifting(lists)
+    assert [action.claims for action in drifted.actions] == [("b",)]
+    assert reasons(drifted)["node-a"] == f"DisruptionBlocked: it is drifted (AMIDrift), and {kept}"
 
 
 def test_the_budget_of_a_pod_that_leaves_by_a_rollout_keeps_a_node_whose_drain_has_a_deadline() -> None:
@@ -244,7 +264,7 @@ def test_the_budget_of_a_pod_that_leaves_by_a_rollout_keeps_a_node_whose_drain_h
     (claim, node), other = claim_and_node("a"), claim_and_node("b", kind="m.xlarge")
     claim["spec"] |= {"terminationGracePeriod": "5m"}
 
-    proposal = proposed(cluster((claim, node), other, pods=[pod], poddisruptionbudgets=[never]))
+    proposal = proposed(cluster((claim, node), other, pods=[pod], poddisruptionbudgets=[never]), rollouts=REPLACED)
 
     kept = "PodDisruptionBudget default/web-0 allows no eviction of pod default/web-0"
     assert reasons(proposal)["node-a"] == f"DisruptionBlocked: {kept}"

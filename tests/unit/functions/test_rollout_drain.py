@@ -5,9 +5,14 @@ from typing import Any
 
 import pytest
 
+from functions.find_candidates import handler as find_candidates
+from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.kube_errors import KubeError, TooManyRequests, Unreachable
 from tests.unit.functions.conftest import MakeCluster
+from tests.unit.functions.disruption_execution import task
 from tests.unit.functions.grown_cluster import evictions, first, grow, nothing_is_left_of, pods_on
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
@@ -115,6 +120,90 @@ def test_an_interrupted_node_does_not_wait_for_a_rollout(grown: SimulatedCluster
     nothing_is_left_of(grown, claim)
     assert restarts(grown) == []
     assert len(evictions(grown)) == 1
+
+
+def listed_rollouts(cluster: SimulatedCluster) -> frozenset[str]:
+    """Return the pods that a rollout replaces, of those in the snapshot of a look for nodes to disrupt."""
+    view = ListedCluster(cluster.kube, find_candidates.DISRUPTED)
+    listing = find_candidates.CandidateListing(view, cluster.ledger, cluster.store, AutoscalerDetection(cluster.kube))
+    found = listing.answer(task(0), cluster.now, 0)
+    return documents.get_snapshot(cluster.store, found["snapshot"]).rollouts
+
+
+def select_by_budget(cluster: SimulatedCluster, pod: str) -> None:
+    cluster.kube.objects["pods", "default", pod]["metadata"]["labels"] = {"app": "only"}
+    budget = {"selector": {"matchLabels": {"app": "only"}}, "minAvailable": 1}
+    cluster.kube.put(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": budget,
+            "status": {"disruptionsAllowed": 0},
+        }
+    )
+
+
+def own_pod_alone(cluster: SimulatedCluster, pod: str) -> None:
+    """Make the pod the only one of its ReplicaSet."""
+    owner = {"kind": "ReplicaSet", "name": "web", "uid": "r-1", "controller": True}
+    for (plural, _, name), one in cluster.kube.objects.items():
+        if plural == "pods":
+            one["metadata"]["ownerReferences"] = [owner] if name == pod else []
+
+
+@pytest.mark.parametrize(
+    ("spec", "replaced"),
+    [
+        ({}, True),
+        ({"replicas": 2}, False),
+        ({"paused": True}, False),
+        ({"strategy": {"type": "Recreate"}}, False),
+        ({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, False),
+        ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}}, False),
+        ({"template": {"metadata": {"annotations": {RESTARTED: "2026-11-20T13:00:00Z"}}}}, False),
+    ],
+    ids=["surge", "two replicas", "paused", "Recreate", "no surge", "may leave first", "not replaced in ten minutes"],
+)
+def test_a_look_for_nodes_to_disrupt_names_the_pods_that_their_deployments_can_replace_first(
+    grown: SimulatedCluster, spec: dict[str, Any], *, replaced: bool
+) -> None:
+    pod = asking(grown, **spec)
+    own_pod_alone(grown, pod)
+    assert listed_rollouts(grown) == frozenset(), "no PodDisruptionBudget selects it"
+    select_by_budget(grown, pod)
+
+    assert listed_rollouts(grown) == (frozenset({f"default/{pod}"}) if replaced else frozenset())
+
+
+@pytest.mark.parametrize("missing", ["deployments", "replicasets", "controller"])
+def test_a_look_for_nodes_to_disrupt_names_no_pod_without_a_deployment(grown: SimulatedCluster, missing: str) -> None:
+    """So with a ReplicaSet of a user, or of a controller of another kind."""
+    pod = asking(grown)
+    own_pod_alone(grown, pod)
+    select_by_budget(grown, pod)
+    if missing == "controller":
+        owner = {"kind": "Rollout", "name": "web", "uid": "o-1", "controller": True}
+        grown.kube.objects["replicasets", "default", "web"]["metadata"]["ownerReferences"] = [owner]
+    else:
+        del grown.kube.objects[missing, "default", "web"]
+
+    assert listed_rollouts(grown) == frozenset()
+
+
+def test_a_look_for_nodes_to_disrupt_names_no_pod_whose_deployment_cannot_be_read(grown: SimulatedCluster) -> None:
+    pod = asking(grown)
+    own_pod_alone(grown, pod)
+    select_by_budget(grown, pod)
+
+    def fails(_method: str, path: str, answer: Callable[[], Any]) -> Any:
+        if "/deployments/" in path:
+            raise Unreachable("as the test says")
+        return answer()
+
+    grown.kube.fault = fails
+
+    assert listed_rollouts(grown) == frozenset()
 
 
 def refusing_restarts(refusal: KubeError) -> Callable[[str, str, Any], Any]:

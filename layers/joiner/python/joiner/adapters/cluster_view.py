@@ -56,9 +56,16 @@ for clusters whose settings have such constraints. Of each object only the selec
 ReplicaSets of former revisions, with large templates."""
 
 CONTROLLERS: Final = {
-    kind.kind: kind for kind in (kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.JOBS, kinds.REPLICATION_CONTROLLERS)
+    kind.kind: kind
+    for kind in (
+        kinds.DEPLOYMENTS,
+        kinds.REPLICA_SETS,
+        kinds.STATEFUL_SETS,
+        kinds.JOBS,
+        kinds.REPLICATION_CONTROLLERS,
+    )
 }
-"""Kinds that create pods, and whose objects contain the number of pods."""
+"""Kinds that create pods (a Deployment by ReplicaSets), and whose objects contain the number of pods."""
 
 NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that have ended use no resources, and no decision needs them; clusters with many jobs keep thousands."""
@@ -74,7 +81,8 @@ class ClusterView(Protocol):
         """Return the pods that are bound to no node."""
 
     def controller(self, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
-        """Return the controller of a pod; None if it does not exist, or is of a kind that is not read."""
+        """Return the controller of a pod or of a ReplicaSet; None if it does not exist, or is of a kind that is not
+        read."""
 
 
 class ListedCluster:

@@ -57,12 +57,14 @@ def put_snapshot(
     in_flight: Collection[str],
     pending_classes: Mapping[str, PendingPodClass] | None = None,
     default_spreads: Sequence[Mapping[str, Any]] = (),
+    rollouts: Collection[str] = (),
 ) -> str:
     """Store the snapshot of the cluster without the fields that planning does not use; return its key.
 
     `assigned` is the assignments as the ledger contains them, `assignments` the part of them that no pod has used yet.
     `pending_classes` describes the pending pods of each class, for their back-off. `default_spreads` are the default
-    topology spread constraints of the cluster's scheduler; the lists contain the objects that they need.
+    topology spread constraints of the cluster's scheduler; the lists contain the objects that they need. `rollouts` are
+    the pods (by key) that a rollout replaces before they leave their node.
     """
     from joiner.planning import Snapshot
 
@@ -74,6 +76,7 @@ def put_snapshot(
         "inFlight": sorted(in_flight),
         "ipFamily": task.cluster.ip_family,
         "defaultSpreads": list(default_spreads),
+        "rollouts": sorted(rollouts),
     }
     kept["pendingClasses"] = {
         name: [found.pods, found.newest, found.digest] for name, found in (pending_classes or {}).items()
@@ -91,6 +94,7 @@ class _KeptParts(TypedDict, total=False):
     inFlight: Any
     ipFamily: IpFamily
     defaultSpreads: Any
+    rollouts: Any
 
 
 class _PendingClasses(TypedDict, total=False):
@@ -122,6 +126,7 @@ def _snapshot(stored: _KeptParts) -> "Snapshot":
 
 def _parse(stored: "_KeptParts", lists: Mapping[str, Any]) -> "Snapshot":
     known = {"assignments": stored["assignments"], "in_flight": stored["inFlight"]}
+    known["rollouts"] = stored.get("rollouts") or ()  # snapshots of earlier versions have none
     from joiner.planning import Snapshot
 
     spreads, family = stored.get("defaultSpreads") or (), stored.get("ipFamily", "ipv4")

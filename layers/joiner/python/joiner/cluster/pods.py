@@ -18,6 +18,9 @@ Manifest = Mapping[str, Any]
 
 READ_ANNOTATIONS: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT, names.POD_DELETION_COST, names.DRAIN)
 """The annotations of pods that Joiner reads."""
+GRACE: Final = "terminationGracePeriodSeconds"
+DEFAULT_GRACE_SECONDS: Final = 30
+"""That of a pod without the field. Source: Kubernetes, "Pod Lifecycle"."""
 ENDED: Final = ("Succeeded", "Failed")
 OF_NODES: Final = ("DaemonSet", "Node")
 """Kinds of owners whose pods belong to their node."""
@@ -57,6 +60,8 @@ class Pod:
     deletion_cost: int = 0
     leaves_by_rollout: bool = False
     """Whether a drain restarts the rollout of its Deployment: its replacement is created before it leaves."""
+    grace_seconds: int = DEFAULT_GRACE_SECONDS
+    """How long it may take to end after it was asked to: its terminationGracePeriodSeconds."""
     key: str = field(init=False, repr=False, compare=False)
     """``namespace/name``."""
     provisionable: bool = field(init=False, repr=False, compare=False)
@@ -109,6 +114,7 @@ class Pod:
             ),
             deletion_cost=_deletion_cost(annotations) if annotations else 0,
             leaves_by_rollout=annotations.get(names.DRAIN) == names.BY_ROLLOUT,
+            grace_seconds=DEFAULT_GRACE_SECONDS if (grace := spec.get(GRACE)) is None else int(grace),
         )
 
     @property

@@ -2,8 +2,9 @@
 
 The only pod of a workload that leaves by a rollout (`joiner.lifecycle.rollout`) needs none: its Deployment starts the
 next one elsewhere, and removes it when that one is available. So a budget that allows no eviction of a single replica
-does not keep its node. A node with a deadline is an exception: the drain deletes what is left then, whatever the
-rollout does.
+does not keep its node. The snapshot names the pods whose Deployments were found to do so (``Snapshot.rollouts``): the
+drain evicts other pods, whatever their annotation asks for. A node with a deadline is an exception: the drain deletes
+what is left then, whatever the rollout does.
 """
 
 from collections import Counter, defaultdict
@@ -15,15 +16,16 @@ from joiner.cluster import Pod, PodDisruptionBudget
 
 @dataclass(frozen=True, slots=True)
 class DrainedNode:
-    """The ``pods`` of a node that need another one. If it ``has_deadline`` (a terminationGracePeriod), the drain
-    deletes the pods that are left then, against their budgets."""
+    """The ``pods`` of a node that need another one. If there is a ``deadline`` (the terminationGracePeriod in seconds),
+    the drain deletes the pods that are left then, against their budgets."""
 
     pods: Sequence[Pod]
-    has_deadline: bool = False
+    deadline: int | None = None
 
 
 def find_pods_of_rollouts(pods: Collection[Pod]) -> frozenset[str]:
-    """Return the keys of the pods that a rollout replaces: they ask for it, and are the only one of a ReplicaSet.
+    """Return the keys of the pods that a rollout may replace: they ask for it, and are the only one of a ReplicaSet.
+    Their Deployment decides whether it does.
 
     >>> web = Pod("shop", "web-0", owner_kind="ReplicaSet", owner_name="web-5f", leaves_by_rollout=True)
     >>> sorted(find_pods_of_rollouts([web, Pod("shop", "db-0", owner_kind="StatefulSet", leaves_by_rollout=True)]))
@@ -43,15 +45,15 @@ def _owner_of(pod: Pod) -> tuple[str, str, str]:
 class BudgetsOfPods:
     """The PodDisruptionBudgets of each pod. They are looked up once for pods with equal labels.
 
-    ``pods`` are those of the cluster.
+    ``rollouts`` are the keys of the pods that a rollout replaces.
     """
 
-    def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Collection[Pod] = ()) -> None:
+    def __init__(self, budgets: Iterable[PodDisruptionBudget], rollouts: Collection[str] = ()) -> None:
         self._of_namespace: dict[str, list[PodDisruptionBudget]] = defaultdict(list)
         for budget in budgets:
             self._of_namespace[budget.namespace].append(budget)
         self._known: dict[tuple[str, frozenset[tuple[str, str]]], tuple[PodDisruptionBudget, ...]] = {}
-        self._by_rollout = find_pods_of_rollouts(pods)
+        self._by_rollout = frozenset(rollouts)
 
     def of(self, pod: Pod, *, has_deadline: bool) -> tuple[PodDisruptionBudget, ...]:
         """Return the budgets that select the pod and that a drain with or without a deadline needs."""

@@ -55,7 +55,7 @@ class Candidate:
     @property
     def drained(self) -> DrainedNode:
         """Return what the drain of the node evicts."""
-        return DrainedNode(self.pods, has_deadline=self.claim.termination_grace_period is not None)
+        return DrainedNode(self.pods, self.claim.termination_grace_period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class _CandidateFinder:
                 self._pods[pod.node_name].append(pod)
             elif pod.nominated_node:
                 self._nominated.add(pod.nominated_node)
-        self._budgets = BudgetsOfPods(snapshot.disruption_budgets, snapshot.pods)
+        self._budgets = BudgetsOfPods(snapshot.disruption_budgets, snapshot.rollouts)
         self._candidates: list[Candidate] = []
         self._kept: list[KeptNode] = []
         self._settling: set[str] = set()

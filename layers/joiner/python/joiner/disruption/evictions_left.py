@@ -3,23 +3,28 @@
 A node may have more pods of a budget than it allows at once: the drain evicts them one after the other, as the budget
 allows. A wave takes such a node if no other node of the wave uses the budget; else no node with more than is left.
 
-A node with a deadline is taken only if the budgets allow all of its evictions at once. Source: Kubernetes and Karpenter
-delete the pods that are left at the end of a terminationGracePeriod against their budgets; Karpenter also does so on
-nodes that it consolidates. Here no voluntary disruption begins a drain that its budgets may not finish in time.
+A node with a deadline is taken only if its drain ends before that. Source: Kubernetes and Karpenter delete the pods that
+are left at the end of a terminationGracePeriod against their budgets; Karpenter also does so on nodes that it
+consolidates. Here no voluntary disruption begins a drain that its budgets may not finish in time.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
 
-from joiner.cluster import Pod, PodDisruptionBudget
+from joiner.cluster import PodDisruptionBudget
 from joiner.disruption.budgets_of_pods import BudgetsOfPods, DrainedNode
+
+REPLACED_SECONDS: Final = 300
+"""How long a budget may wait for the next eviction after an evicted pod has ended: its successor must be ready."""
 
 
 class EvictionsLeft:
-    """The evictions that are left. ``pods`` are those of the cluster."""
+    """The evictions that are left. ``rollouts`` are the keys of the pods that a rollout replaces."""
 
-    def __init__(self, budgets: Sequence[PodDisruptionBudget], pods: Collection[Pod] = ()) -> None:
-        self._of_pods = BudgetsOfPods(budgets, pods)
+    def __init__(self, budgets: Sequence[PodDisruptionBudget], rollouts: Collection[str] = ()) -> None:
+        self._of_pods = BudgetsOfPods(budgets, rollouts)
         self._left = {budget.key: budget.allowed for budget in budgets}
         self._used: set[str] = set()
 
@@ -39,11 +44,21 @@ class EvictionsLeft:
 
     def _drains_alone(self, key: str, using: Sequence[DrainedNode]) -> bool:
         """Return whether only one node of the wave has pods of this budget, which allows an eviction now, and their
-        drain may take as long as the budget wants."""
-        alone = len(using) == 1 and not using[0].has_deadline
-        return alone and self._left[key] > 0 and key not in self._used
+        drain one after the other ends before the deadline of the node."""
+        if len(using) != 1 or self._left[key] <= 0 or key in self._used:
+            return False
+        deadline = using[0].deadline
+        return deadline is None or self._longest_drain(key, using[0]) <= deadline
+
+    def _longest_drain(self, key: str, node: DrainedNode) -> int:
+        """Return the seconds in which the drain evicts the pods of a budget, if each eviction that the budget does not
+        allow now waits for the one before."""
+        graces = [pod.grace_seconds for pod in node.pods if key in self._count(replace(node, pods=[pod]))]
+        waits = max(0, len(graces) - self._left[key])
+        return waits * (max(graces, default=0) + REPLACED_SECONDS) + max(graces, default=0)
 
     def _count(self, node: DrainedNode) -> Counter[str]:
         """Count the evictions by the key of the budget that allows them."""
-        found = (self._of_pods.counting(pod, has_deadline=node.has_deadline) for pod in node.pods)
+        limited = node.deadline is not None
+        found = (self._of_pods.counting(pod, has_deadline=limited) for pod in node.pods)
         return Counter(budget.key for budget in found if budget is not None)

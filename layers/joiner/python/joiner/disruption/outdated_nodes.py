@@ -82,7 +82,7 @@ def find_outdated_nodes(
     pods: dict[str, list[Pod]] = defaultdict(list)
     for pod in snapshot.pods:
         pods[pod.node_name or pod.nominated_node].append(pod)
-    blocks = _Blocks(BudgetsOfPods(snapshot.disruption_budgets, snapshot.pods), history, now)
+    blocks = _Blocks(BudgetsOfPods(snapshot.disruption_budgets, snapshot.rollouts), history, now)
     due, kept = [], []
     for claim in snapshot.claims:
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)

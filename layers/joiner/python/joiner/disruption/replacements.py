@@ -159,7 +159,7 @@ class _Line:
             start = int(self._now.timestamp()) // ROTATION_SECONDS % len(waiting)
             waiting = waiting[start:] + waiting[:start]
         taken: Counter[str] = Counter()
-        left = EvictionsLeft(self._snapshot.disruption_budgets, self._snapshot.pods)
+        left = EvictionsLeft(self._snapshot.disruption_budgets, self._snapshot.rollouts)
         chosen: list[OutdatedNode] = []
         for one in waiting:
             allowed = self._allowed[one.pool.key]

@@ -26,7 +26,7 @@ class WaveBudgets:
         self._found = found
         self._now = now
         self._history = history
-        self._evictions_left = EvictionsLeft(snapshot.disruption_budgets, snapshot.pods)
+        self._evictions_left = EvictionsLeft(snapshot.disruption_budgets, snapshot.rollouts)
         self._taken: Counter[str] = Counter()
         self._evicted: Counter[str] = Counter(history.evictions)
         self._allowed: dict[tuple[str, Reason], int] = {}

@@ -107,6 +107,12 @@ def restart_patch(now: datetime, version: str) -> Mapping[str, Any]:
     }
 
 
+def find_deployment(replica_set: Mapping[str, Any]) -> str:
+    """Return the name of the Deployment that controls a ReplicaSet; empty if none does."""
+    owners: list[Mapping[str, Any]] = replica_set["metadata"].get("ownerReferences") or []
+    return next((str(one["name"]) for one in owners if one.get("controller") and one.get("kind") == "Deployment"), "")
+
+
 def _refusal(spec: Mapping[str, Any]) -> str:
     """Return why the Deployment cannot replace its pod before it leaves, or an empty text."""
     replicas = int(spec.get("replicas", 1))

@@ -32,6 +32,7 @@ POD_SPEC: Final = (
     "runtimeClassName",
     "schedulerName",
     "schedulingGates",
+    "terminationGracePeriodSeconds",
     "tolerations",
     "topologySpreadConstraints",
 )

@@ -73,7 +73,9 @@ class Snapshot:
     ``entering`` names the claims whose launch is recorded but has no answer yet; they are in flight, too.
     ``closed_pools`` are pools that a plan may not use, by key, each with the reason: in plans without a cluster, where
     no node class decides, and held static pools. ``held_pools`` are pools that launch no node for a pod class, by the
-    class and then the pool's key, each with the reason (``joiner.planning.inputs.held_pools``)."""
+    class and then the pool's key, each with the reason (``joiner.planning.inputs.held_pools``). ``rollouts`` are the
+    keys of pods that a PodDisruptionBudget selects, and that a rollout of their Deployment replaces before they leave
+    their node."""
 
     _: KW_ONLY
     pods: tuple[Pod, ...] = ()
@@ -91,6 +93,7 @@ class Snapshot:
     problems: tuple[InvalidManifest, ...] = ()
     closed_pools: Mapping[str, str] = field(default_factory=dict)
     held_pools: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    rollouts: frozenset[str] = frozenset()
 
     @classmethod
     def from_lists(
@@ -101,12 +104,14 @@ class Snapshot:
         in_flight: Collection[str] = (),
         default_spreads: Sequence[Manifest] = (),
         ip_family: IpFamily = "ipv4",
+        rollouts: Collection[str] = (),
     ) -> "Snapshot":
         """Parse the lists. ``in_flight`` are the names of claims with an open launch; launched claims are identified
         by their own conditions.
 
         ``default_spreads`` are the scheduler's default constraints, for pods that have none
-        (``joiner.planning.inputs.default_spreads``). ``ip_family`` is that of the cluster.
+        (``joiner.planning.inputs.default_spreads``). ``ip_family`` is that of the cluster,
+        ``rollouts`` the field of the same name.
         """
         problems: list[InvalidManifest] = []
         declared = read_manifests(
@@ -136,6 +141,7 @@ class Snapshot:
             entering=frozenset(in_flight),
             disruption_budgets=_read_budgets(lists, problems),
             problems=tuple(sorted(problems, key=lambda one: (one.object, one.field, one.value))),
+            rollouts=frozenset(rollouts),
         )
 
     @staticmethod
