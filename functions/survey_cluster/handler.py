@@ -36,6 +36,7 @@ from joiner.adapters.store import Store
 from joiner.cluster import Node, Pod
 from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.last_pod_events import digest_nodes, find_pod_events, note_pod_events
+from joiner.disruption.selected_labels import find_selected_labels
 from joiner.disruption.survey_digest import (
     describe_nodes,
     digest_for_disruption,
@@ -206,6 +207,7 @@ class ClusterSurveying:
         last, nodes, pods = self._records.disruptions.last_proposal(), survey.node_of(), survey.pods_of()
         pools, recommended = survey.pool_of(), survey.recommended
         events = self._note_pod_events(nodes, pods, survey.now)
+        selected = find_selected_labels(survey.pods, survey.lists)
         digest = digest_for_disruption(
             survey.lists,
             survey.claims,
@@ -215,10 +217,11 @@ class ClusterSurveying:
             events=events,
             recommended=recommended,
             closed=survey.closed_pools,
+            selected=selected,
             parts_beside=(
                 digest_buffers(survey.lists),
                 sweep_documents.get_free_addresses(self._store),
-                describe_nodes(survey.unmanaged_nodes()),
+                describe_nodes(survey.unmanaged_nodes(), selected),
             ),
             now=survey.now,
         )

@@ -165,7 +165,8 @@ def test_a_cool_down_longer_than_moves_are_kept_is_reported_and_has_the_effect_o
     assert [one for one in day.problems if one.severity == "warning"] == []
     [problem] = [one for one in more.problems if one.severity == "warning"]
     assert problem.field == "metadata.annotations[joiner.dev/consolidation-workload-cool-down]"
-    assert problem.remedy == "give at most 24h: a longer cool-down has the effect of 24h, for which moves are remembered"
+    remedy = "give at most 24h: a longer cool-down has the effect of 24h, for which moves are remembered"
+    assert problem.remedy == remedy
 
 
 def test_when_empty_keeps_nodes_with_pods() -> None:

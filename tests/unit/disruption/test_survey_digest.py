@@ -11,6 +11,7 @@ import pytest
 
 from joiner.adapters.disruption_items import LastProposal
 from joiner.cluster import Node, Pod, Taint
+from joiner.disruption.selected_labels import find_selected_labels
 from joiner.disruption.survey_digest import describe_nodes, digest_for_disruption, is_survey_due
 from joiner.pools import NodeClaim, NodeClassRef, NodePool
 from joiner.pools.consolidation_limits import ConsolidationLimits
@@ -46,6 +47,7 @@ def digest(
     now: datetime = LATER,
 ) -> str:
     lists = {"poddisruptionbudgets": budgets, **declared}
+    selected = find_selected_labels(pods, lists)
     nodes, pools = {claim.key: node}, {pool.key: pool}
     return digest_for_disruption(
         lists,
@@ -56,7 +58,8 @@ def digest(
         events=events,
         recommended=recommended,
         closed=closed,
-        parts_beside=(buffers, addresses, describe_nodes(unmanaged)),
+        selected=selected,
+        parts_beside=(buffers, addresses, describe_nodes(unmanaged, selected)),
         now=now,
     )
 
@@ -122,7 +125,7 @@ def test_no_node_that_may_be_disrupted_means_no_survey() -> None:
         {"declared": {"nodeoverlays": (generation(2),)}},
         {"declared": {"daemonsets": (generation(2),)}},
         {"declared": {"ec2nodeclasses": (generation(2),)}},
-        {"node": replace(NODE, labels={"disk": "ssd"})},
+        {"node": replace(NODE, labels={"topology.kubernetes.io/zone": "us-east-1b"})},
         {"node": replace(NODE, taints=(Taint("dedicated", "NoSchedule", "db"),))},
         {"unmanaged": (Node("system-1", ready=True),)},
     ],
@@ -147,6 +150,81 @@ def test_no_node_that_may_be_disrupted_means_no_survey() -> None:
 )
 def test_what_decides_changes_the_digest(changed: dict[str, Any]) -> None:
     assert digest(**changed) not in ("", digest())
+
+
+EXPRESSION = {"key": "example.com/disk", "operator": "In", "values": ["ssd"]}
+NODE_AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [EXPRESSION]}]}
+    }
+}
+PREFERRED = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "preference": {"matchExpressions": [EXPRESSION]}}
+        ]
+    }
+}
+SPREAD = {"topologyKey": "example.com/disk", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+NEAR = {"topologyKey": "example.com/disk", "labelSelector": {}}
+
+
+def described(**spec: Any) -> Mapping[str, Any]:
+    return {"metadata": {"name": "one", "namespace": "infra"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("spec", "declared"),
+    [
+        ({"nodeSelector": {"example.com/disk": "ssd"}}, {}),
+        ({"affinity": NODE_AFFINITY}, {}),
+        ({"affinity": PREFERRED}, {}),
+        ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [NEAR]}}}, {}),
+        ({"topologySpreadConstraints": [SPREAD]}, {}),
+        ({}, {"daemonsets": [described(template={"spec": {"nodeSelector": {"example.com/disk": "ssd"}}})]}),
+        ({}, {"nodepools": [described(template={"spec": {"requirements": [EXPRESSION]}})]}),
+        ({}, {"nodeoverlays": [described(requirements=[EXPRESSION])]}),
+        (
+            {},
+            {
+                "storageclasses": [
+                    {"metadata": {"name": "a"}, "allowedTopologies": [{"matchLabelExpressions": [EXPRESSION]}]}
+                ]
+            },
+        ),
+    ],
+    ids=[
+        "node selector",
+        "node affinity",
+        "preference",
+        "anti-affinity",
+        "spread",
+        "DaemonSet",
+        "pool",
+        "NodeOverlay",
+        "storage class",
+    ],
+)
+def test_a_label_of_a_node_changes_the_digest_if_something_selects_it(
+    spec: dict[str, Any], declared: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> None:
+    pod = Pod.from_kube({"metadata": {"name": "web-0", "namespace": "shop"}, "spec": {**spec, "nodeName": "node-a"}})
+
+    def of(value: str) -> str:
+        labels = {"example.com/disk": value}
+        return digest(pods=[pod], declared=declared, node=replace(NODE, labels=labels))
+
+    assert of("ssd") != of("hdd")
+
+
+def test_a_label_that_nothing_selects_changes_no_digest() -> None:
+    """Agents write such labels again and again: the time of a scan, the health of a device."""
+
+    def of(value: str) -> list[str]:
+        labels = {"nvidia.com/gfd.timestamp": value, "scanned": value}
+        return [digest(node=replace(NODE, labels=labels)), digest(unmanaged=[Node("b", ready=True, labels=labels)])]
+
+    assert of("1") == of("2")
 
 
 def test_a_disruption_budget_matters_by_whether_it_allows_an_eviction() -> None:

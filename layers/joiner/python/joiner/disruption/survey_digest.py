@@ -1,10 +1,10 @@
 """When to survey the cluster for nodes to disrupt: a digest of what decides, compared with that of the last survey.
 
 After a survey that finds nothing, the next one finds nothing until something changes: a node, a pod on a node that may
-be disrupted, the labels and taints of a node, a pool, a node class, a DaemonSet, a NodeOverlay, a PodDisruptionBudget,
-or a time that comes: the end of `consolidateAfter`, of a pod's protection or of a budget's window, the least age of a
-node, its graceful expiration, the health of canaries. All of it is in the digest, so there is no survey while nothing
-changes. Limits whose end no list shows are stored with the proposal (`joiner.disruption.ending_limits`). The free
+be disrupted, the taints of a node and those of its labels that something selects, a pool, a node class, a DaemonSet, a
+NodeOverlay, a PodDisruptionBudget, or a time that comes: the end of `consolidateAfter`, of a pod's protection or of a
+budget's window, the least age of a node, its graceful expiration, the health of canaries. All of it is in the digest,
+so there is no survey while nothing changes. Limits whose end no list shows are stored with the proposal (`joiner.disruption.ending_limits`). The free
 addresses of subnets are in the digest as the node classes had them when they were last resolved. Prices, images and
 offerings change without a sign in the cluster, and pods on nodes without a claim are not in the digest.
 With the same digest, the cluster is therefore surveyed again after 10, 20, 40, and then every 60 minutes. A survey with
@@ -27,6 +27,7 @@ from joiner.disruption.canaries import count_replaceable
 from joiner.disruption.consolidatable import CONSOLIDATABLE, has_settled
 from joiner.disruption.drift import DRIFTED
 from joiner.disruption.least_node_age import is_old_enough
+from joiner.disruption.selected_labels import list_selected_labels
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_allowed_disruptions
 from joiner.pools.disruption_protection import find_protection
@@ -89,6 +90,7 @@ def digest_for_disruption(
     events: Mapping[str, datetime],
     recommended: Collection[str],
     closed: Collection[str],
+    selected: Collection[str] = (),
     parts_beside: Sequence[str] = (),
     now: datetime,
 ) -> str:
@@ -96,7 +98,8 @@ def digest_for_disruption(
 
     `node_of` gives the node of each claim by its key, `pods_of` the pods of each node by its name, `pool_of` each pool
     by its key, `events` the last pod event of each claim by its key. `recommended` names claims whose Spot Instance EC2
-    recommends to replace, `closed` are the keys of pools that cannot launch a node.
+    recommends to replace, `closed` are the keys of pools that cannot launch a node. `selected` are the keys of labels
+    of nodes that something names (`find_selected_labels`).
     `parts_beside` describe what else decides: CapacityBuffers with what they name, free addresses, and nodes without a
     claim (`describe_nodes`).
     """
@@ -114,7 +117,9 @@ def digest_for_disruption(
         matters = settled or at_risk or expired or marked
         ready += matters
         times = f"{settled}/{at_risk}/{old}/{expired}"
-        parts.append(f"claim/{claim.key}/{_state(claim, node)}/{times}/{_content(pods, now) if matters else ''}")
+        parts.append(
+            f"claim/{claim.key}/{_state(claim, node, selected)}/{times}/{_content(pods, now) if matters else ''}"
+        )
     if not ready:
         return ""
     parts += [_of_pool(pool, claims, node_of, now) for pool in pool_of.values()]
@@ -126,9 +131,10 @@ def digest_for_disruption(
     return hashlib.blake2b("\n".join(sorted(parts)).encode(), digest_size=10).hexdigest()
 
 
-def describe_nodes(nodes: Iterable[Node]) -> str:
-    """Return what decides which pods may move to these nodes, in one text."""
-    return ",".join(sorted(f"{each.name}/{_openness(each)}" for each in nodes))
+def describe_nodes(nodes: Iterable[Node], selected: Collection[str]) -> str:
+    """Return what decides which pods may move to these nodes, in one text. `selected` are the keys of labels that
+    something names."""
+    return ",".join(sorted(f"{each.name}/{_openness(each, selected)}" for each in nodes))
 
 
 def is_replaced_at_risk(claim: NodeClaim, pool: NodePool) -> bool:
@@ -136,15 +142,15 @@ def is_replaced_at_risk(claim: NodeClaim, pool: NodePool) -> bool:
     return pool.disruption.settings.rebalance == "replace" and not claim.deleting
 
 
-def _state(claim: NodeClaim, node: Node) -> str:
+def _state(claim: NodeClaim, node: Node, selected: Collection[str]) -> str:
     kept = [each.get(names.DO_NOT_DISRUPT, "") for each in (claim.annotations, node.annotations)]
     drifted = claim.conditions["Drifted"].status
-    return f"{claim.deleting}/{node.retiring}/{_openness(node)}/{kept}/{drifted}"
+    return f"{claim.deleting}/{node.retiring}/{_openness(node, selected)}/{kept}/{drifted}"
 
 
-def _openness(node: Node) -> str:
+def _openness(node: Node, selected: Collection[str]) -> str:
     """Return what decides which pods may move to a node."""
-    return f"{node.ready}/{sorted(node.labels.items())}/{sorted(map(str, node.taints))}"
+    return f"{node.ready}/{list_selected_labels(node, selected)}/{sorted(map(str, node.taints))}"
 
 
 def _ages(claim: NodeClaim, pool: NodePool, now: datetime) -> tuple[bool, bool]:
