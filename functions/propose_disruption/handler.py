@@ -22,10 +22,11 @@ from joiner.adapters.store import Store
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.ending_limits import find_first_end
 from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
+from joiner.disruption.limiting_marks import find_limiting_ends
 from joiner.disruption.proposal import Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
-from joiner.planning.inputs.held_pools import with_held_pools
+from joiner.planning.inputs.held_pools import find_standing_holds, with_held_pools
 from joiner.planning.plan_policies import DEFAULT_POLICIES
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
@@ -75,16 +76,17 @@ class DisruptionPlanning:
 
     def _propose(self, keys: Mapping[str, str], now: datetime) -> tuple[Proposal, int]:
         """Return the proposal, and when the first of its limits ends (epoch seconds, 0 for none)."""
-        marks = self._ledger.unavailable(int(now.timestamp()))
-        offerings = (mark.offering for mark in marks)
+        at = int(now.timestamp())
+        marks = self._ledger.unavailable(at)
+        offerings = [(one.capacity_type, one.instance_type, one.zone) for one in (mark.offering for mark in marks)]
         world = documents.get_snapshot(self._store, keys["snapshot"])
         resolved = documents.get_node_classes(self._store, keys["classes"])
         world = replace(world, pools=apply_schedules(world.pools, now)).with_launch_templates(resolved)
-        holds = self._ledger.pool_holds()
-        world = with_held_pools(world, holds, int(now.timestamp()))
+        holds = find_standing_holds(world, self._ledger.pool_holds(), at)
+        world = with_held_pools(world, holds, at)
         inputs = WaveInputs(
             documents.get_catalogue(self._store),
-            frozenset((one.capacity_type, one.instance_type, one.zone) for one in offerings),
+            frozenset(offerings),
             resolved,
             self._ceilings,
             self._history(world, now),
@@ -93,8 +95,9 @@ class DisruptionPlanning:
         fresh = propose_wave(world, inputs, now)
         if keys["proposal"]:
             return confirm(documents.get_proposal(self._store, keys["proposal"]), fresh), 0
-        until = [*(mark.until for mark in marks), *(hold.until for hold in holds)]
-        end = find_first_end(world, inputs.history, [datetime.fromtimestamp(one, UTC) for one in until], now)
+        ended = [(one, _time(mark.until)) for one, mark in zip(offerings, marks, strict=True)]
+        ends = find_limiting_ends(ended, world, inputs.catalogue, inputs.history.recommended)
+        end = find_first_end(world, inputs.history, [*ends, *(_time(hold.until) for hold in holds)], now)
         return fresh, int(end.timestamp()) if end is not None else 0
 
     def _history(self, world: Snapshot, now: datetime) -> DisruptionHistory:
@@ -111,6 +114,10 @@ class DisruptionPlanning:
             closed_pools=find_closed_pools(world.pools, world.classes, world.problems),
             back_off=self._ledger.disruption_back_offs(now),
         )
+
+
+def _time(epoch: int) -> datetime:
+    return datetime.fromtimestamp(epoch, UTC)
 
 
 @logger.inject_lambda_context(clear_state=True)

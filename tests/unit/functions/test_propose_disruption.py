@@ -8,6 +8,7 @@ import pytest
 
 from functions.propose_disruption import handler as propose_disruption
 from joiner.adapters import documents
+from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.catalogue import Catalogue
 from joiner.disruption.proposal import Proposal
@@ -18,7 +19,7 @@ from tests.unit.disruption.initialized_nodes import LONG_AGO, claim_and_node, re
 from tests.unit.disruption.proposed_consolidations import ON_DEMAND, pool
 from tests.unit.functions.disruption_execution import records, task
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, Json
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json
 from tests.unit.planning.test_held_pools import node_class
 
 DRIFTED = {"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": LONG_AGO}
@@ -92,6 +93,39 @@ def test_a_pool_that_is_held_for_some_pods_replaces_the_nodes_of_others(cluster:
     hold(cluster, {**lists, "pods": [replica("db-0", "node-a", nodeSelector={"disk": "fast"})]})
 
     assert len(proposed(cluster, lists).actions) == 1
+
+
+def limits_end(cluster: SimulatedCluster, lists: dict[str, Sequence[Json]]) -> int:
+    """Return in how many seconds the first limit of a proposal ends; 0 for none."""
+    proposed(cluster, lists)
+    end = records(cluster).last_proposal().limits_end
+    return end - int(cluster.now.timestamp()) if end else 0
+
+
+def test_the_end_of_a_hold_counts_only_if_it_closes_the_pool_to_pods_of_the_cluster(cluster: SimulatedCluster) -> None:
+    lists = world(replica("web-0", "node-a", nodeSelector=ON_DEMAND))
+    assert limits_end(cluster, lists) == 0
+
+    hold(cluster, {**lists, "pods": [replica("db-0", "node-a", nodeSelector={"disk": "fast"})]})
+    assert limits_end(cluster, lists) == 0, "no such pod is left"
+    hold(cluster, lists, of_replicas=True)
+    assert limits_end(cluster, lists) == 0, "the pool is not static"
+    hold(cluster, lists)
+    assert limits_end(cluster, lists) == 60
+    corrected = {
+        **lists,
+        "nodepools": [{**each, "metadata": {**each["metadata"], "generation": 9}} for each in lists["nodepools"]],
+    }
+    assert limits_end(cluster, corrected) == 0, "the pool was corrected"
+
+
+def test_the_end_of_a_mark_counts_only_if_its_offering_may_replace_a_node(cluster: SimulatedCluster) -> None:
+    lists, until = world(replica("web-0", "node-a", nodeSelector=ON_DEMAND)), int(cluster.now.timestamp()) + 180
+    cluster.ledger.mark_unavailable(OfferingKey("on-demand", "m.2xlarge", ZONES[0]), until - 60, "ICE")
+    assert limits_end(cluster, lists) == 0, "the node has the same price"
+
+    cluster.ledger.mark_unavailable(OfferingKey("on-demand", "m.xlarge", ZONES[0]), until, "ICE")
+    assert limits_end(cluster, lists) == 180
 
 
 def test_a_node_of_a_static_pool_that_is_held_is_not_replaced(cluster: SimulatedCluster) -> None:

@@ -107,8 +107,8 @@ class LastProposal:
 
     `digest` is that of the sweep that started DISRUPT. `idle` counts the proposals in a row without an action,
     `repeated` the proposals in a row that repeat the digest of the one before and whether it had an action, while none
-    of its limits ended. `at` is the time of the proposal, `limits_end` when the first of the limits ends under which it was made
-    (`joiner.disruption.ending_limits`); 0 for none.
+    of its limits ended. `at` is the time of the proposal, `limits_end` when the first of the limits ends under which it
+    was made (`joiner.disruption.ending_limits`); 0 for none.
     """
 
     digest: str = ""

@@ -22,7 +22,8 @@ def find_first_end(
     snapshot: Snapshot, history: DisruptionHistory, marks: Iterable[datetime], now: datetime
 ) -> datetime | None:
     """Return when the first limit after `now` ends; None if there is none. `marks` are the ends of the marks of
-    offerings without capacity and of pools that launch no node for a class of pods."""
+    offerings without capacity (`joiner.disruption.limiting_marks`), and of holds of pools that launch no node for a
+    class of pods."""
     pools = {pool.key: pool for pool in snapshot.pools}
     ends = [*marks, *(until for pool, until in history.back_off.items() if pool in pools)]
     ends += [

@@ -3,8 +3,8 @@
 A node may have more pods of a budget than it allows at once: the drain evicts them one after the other, as the budget
 allows. A wave takes such a node if no other node of the wave uses the budget; else no node with more than is left.
 
-A node with a deadline is taken only if its drain ends before that. Source: Kubernetes and Karpenter delete the pods that
-are left at the end of a terminationGracePeriod against their budgets; Karpenter also does so on nodes that it
+A node with a deadline is taken only if its drain ends before that. Source: Kubernetes and Karpenter delete the pods
+that are left at the end of a terminationGracePeriod against their budgets; Karpenter also does so on nodes that it
 consolidates. Here no voluntary disruption begins a drain that its budgets may not finish in time.
 """
 

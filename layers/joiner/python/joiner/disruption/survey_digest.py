@@ -4,9 +4,10 @@ After a survey that finds nothing, the next one finds nothing until something ch
 be disrupted, the taints of a node and those of its labels that something selects, a pool, a node class, a DaemonSet, a
 NodeOverlay, a PodDisruptionBudget, or a time that comes: the end of `consolidateAfter`, of a pod's protection or of a
 budget's window, the least age of a node, its graceful expiration, the health of canaries. All of it is in the digest,
-so there is no survey while nothing changes. Limits whose end no list shows are stored with the proposal (`joiner.disruption.ending_limits`). The free
-addresses of subnets are in the digest as the node classes had them when they were last resolved. Prices, images and
-offerings change without a sign in the cluster, and pods on nodes without a claim are not in the digest.
+so there is no survey while nothing changes. Limits whose end no list shows are stored with the proposal
+(`joiner.disruption.ending_limits`). The free addresses of subnets are in the digest as the node classes had them when
+they were last resolved. Prices, images and offerings change without a sign in the cluster, and pods on nodes without a
+claim are not in the digest.
 With the same digest, the cluster is therefore surveyed again after 10, 20, 40, and then every 60 minutes. A survey with
 actions that leaves the digest as it was had none of them executed: the lease was not free, or the second look differed.
 The next sweep surveys the cluster again, and later ones after 2 and then every 5 minutes.

@@ -8,6 +8,7 @@ node would stay useless for 15 minutes. Other pools stay open to these pods, and
 from collections.abc import Iterable
 from dataclasses import replace
 
+from joiner.cluster import Pod
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.pools import NodePool
 from joiner.pools.pool_holds import OF_REPLICAS, PoolHold, describe_edition
@@ -20,24 +21,36 @@ def with_held_pools(snapshot: Snapshot, holds: Iterable[PoolHold], at: int) -> S
 
     Holds that ended before ``at`` (epoch s) or are of another edition than the pools have now count for nothing.
     """
+    standing = find_standing_holds(snapshot, holds, at)
+    if not standing:
+        return snapshot
+    held: dict[str, dict[str, str]] = {}
+    closed: dict[str, str] = {}
+    for one in sorted(standing, key=lambda each: each.until):  # of several holds, the reason is the last to end
+        if one.class_key == OF_REPLICAS:
+            closed[one.pool] = one.reason
+        else:
+            held.setdefault(one.class_key, {})[one.pool] = one.reason
+    return replace(snapshot, held_pools=held, closed_pools={**snapshot.closed_pools, **closed})
+
+
+def find_standing_holds(snapshot: Snapshot, holds: Iterable[PoolHold], at: int) -> list[PoolHold]:
+    """Return the holds that close a pool at ``at`` (epoch s) to pods of the snapshot, or a static pool to its
+    replicas."""
     pools = {pool.key: pool for pool in snapshot.pools}
     standing = [
         one
         for one in holds
         if one.holds(at) and one.pool in pools and one.edition == find_edition(snapshot, pools[one.pool])
     ]
-    if not standing:
-        return snapshot
-    samples = {pod.class_key: pod for pod in snapshot.pods}
-    held: dict[str, dict[str, str]] = {}
-    closed: dict[str, str] = {}
-    for one in sorted(standing, key=lambda each: each.until):  # of several holds, the reason is the last to end
-        pod = samples.get(one.class_key)
-        if one.class_key == OF_REPLICAS and pools[one.pool].replicas is not None:
-            closed[one.pool] = one.reason
-        elif pod and (not one.device or pod.requests.get(one.device, 0) > 0):
-            held.setdefault(one.class_key, {})[one.pool] = one.reason
-    return replace(snapshot, held_pools=held, closed_pools={**snapshot.closed_pools, **closed})
+    samples = {pod.class_key: pod for pod in snapshot.pods} if standing else {}
+    return [one for one in standing if _concerns(one, pools[one.pool], samples.get(one.class_key))]
+
+
+def _concerns(hold: PoolHold, pool: NodePool, pod: Pod | None) -> bool:
+    if hold.class_key == OF_REPLICAS:
+        return pool.replicas is not None
+    return pod is not None and (not hold.device or pod.requests.get(hold.device, 0) > 0)
 
 
 def find_edition(snapshot: Snapshot, pool: NodePool) -> str:
