@@ -1,8 +1,8 @@
 """Reads which pods a rollout of their Deployment replaces before they leave their node.
 
 Their PodDisruptionBudgets do not keep the node then (`joiner.disruption.budgets_of_pods`). The drain decides again by
-the same rules; a pod that it evicts after all waits for its budget. A Deployment whose restart another controller
-undoes cannot be told from others here.
+the same rules; a pod that it evicts after all waits for its budget. Whether another controller
+undoes the restart of a Deployment is not known before.
 """
 
 from datetime import datetime

@@ -216,9 +216,9 @@ class ClusterSurveying:
             pools,
             events=events,
             recommended=recommended,
-            closed=survey.closed_pools,
             selected=selected,
             parts_beside=(
+                ",".join(sorted(survey.closed_pools)),
                 digest_buffers(survey.lists),
                 sweep_documents.get_free_addresses(self._store),
                 describe_nodes(survey.unmanaged_nodes(), selected),

@@ -57,9 +57,8 @@ def digest(
         pools,
         events=events,
         recommended=recommended,
-        closed=closed,
         selected=selected,
-        parts_beside=(buffers, addresses, describe_nodes(unmanaged, selected)),
+        parts_beside=(",".join(closed), buffers, addresses, describe_nodes(unmanaged, selected)),
         now=now,
     )
 
@@ -318,7 +317,6 @@ def test_a_canary_that_has_proved_itself_changes_the_digest() -> None:
             {pool.key: pool},
             events={},
             recommended=(),
-            closed=(),
             now=NOON + timedelta(minutes=minutes),
         )
 

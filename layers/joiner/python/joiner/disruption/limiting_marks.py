@@ -33,17 +33,17 @@ def find_limiting_ends(
         return []
     allowed = [(pool, match_types(pool)) for pool in snapshot.pools]
     most = None if _may_replace_at_any_price(snapshot, recommended) else _highest_price(snapshot, catalogue)
-    found = []
-    for (capacity_type, name, zone), end in marks:
+
+    def counts(capacity_type: str, name: str, zone: str) -> bool:
         known = catalogue.types.get(name)
         price = known.price(zone, capacity_type) if known else None
         if known is None or price is None:
-            found.append(end)
-        elif (most is None or price < most) and any(
+            return True
+        return (most is None or price < most) and any(
             _allows_place(pool, zone, capacity_type) and types.allows(known.labels) for pool, types in allowed
-        ):
-            found.append(end)
-    return found
+        )
+
+    return [end for offering, end in marks if counts(*offering)]
 
 
 def _allows_place(pool: NodePool, zone: str, capacity_type: str) -> bool:

@@ -90,7 +90,6 @@ def digest_for_disruption(
     *,
     events: Mapping[str, datetime],
     recommended: Collection[str],
-    closed: Collection[str],
     selected: Collection[str] = (),
     parts_beside: Sequence[str] = (),
     now: datetime,
@@ -99,10 +98,9 @@ def digest_for_disruption(
 
     `node_of` gives the node of each claim by its key, `pods_of` the pods of each node by its name, `pool_of` each pool
     by its key, `events` the last pod event of each claim by its key. `recommended` names claims whose Spot Instance EC2
-    recommends to replace, `closed` are the keys of pools that cannot launch a node. `selected` are the keys of labels
-    of nodes that something names (`find_selected_labels`).
-    `parts_beside` describe what else decides: CapacityBuffers with what they name, free addresses, and nodes without a
-    claim (`describe_nodes`).
+    recommends to replace. `selected` are the keys of labels of nodes that something names (`find_selected_labels`).
+    `parts_beside` describe what else decides: pools that cannot launch a node, CapacityBuffers with what they name,
+    free addresses, and nodes without a claim (`describe_nodes`).
     """
     ready, parts = 0, []
     for claim in claims:
@@ -124,7 +122,6 @@ def digest_for_disruption(
     if not ready:
         return ""
     parts += [_of_pool(pool, claims, node_of, now) for pool in pool_of.values()]
-    parts += [f"closed/{each}" for each in closed]
     for plural in names.DECLARED_RESOURCES:
         parts += [f"{plural}/{_edition(each)}" for each in lists.get(plural) or ()]
     parts += [f"beside/{number}/{each}" for number, each in enumerate(parts_beside)]
