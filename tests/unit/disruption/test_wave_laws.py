@@ -37,9 +37,14 @@ BALANCE = 0.5
 """The least share of the price that is saved, in shares of the eviction cost."""
 
 
+DEADLINE = "10m"
+MOST_WAITS = 1
+"""Waits for an evicted pod (half a minute) and its successor (five) before the last eviction, within this deadline."""
+
+
 def changed_claim(claim: Json, *, drifted: bool, deadline: bool) -> Json:
     status = {**claim["status"], "conditions": [*claim["status"]["conditions"], *([DRIFT] if drifted else [])]}
-    spec = {**claim["spec"], **({"terminationGracePeriod": "1h"} if deadline else {})}
+    spec = {**claim["spec"], **({"terminationGracePeriod": DEADLINE} if deadline else {})}
     return {**claim, "spec": spec, "status": status}
 
 
@@ -95,7 +100,8 @@ def removed(lists: Lists, proposal: Proposal) -> Iterator[tuple[DisruptionAction
 
 
 def broken_pod_budgets(lists: Lists, proposal: Proposal) -> Iterator[str]:
-    """Several nodes with pods of one budget, or one with a deadline, must not have more of them than it allows now."""
+    """Several nodes with pods of one budget must not have more of them than it allows now, and one with a deadline no
+    more than are evicted one after the other before it."""
     pods: dict[str, list[Json]] = defaultdict(list)
     for action, claim in removed(lists, proposal):
         if not ignores_pods(action, claim):
@@ -104,8 +110,9 @@ def broken_pod_budgets(lists: Lists, proposal: Proposal) -> Iterator[str]:
     for budget in lists["poddisruptionbudgets"]:
         app, most = budget["metadata"]["name"], budget["status"]["disruptionsAllowed"]
         nodes = {node_of(claim): claim for claim in pods[app]}
-        alone = len(nodes) == 1 and not any("terminationGracePeriod" in one["spec"] for one in nodes.values())
-        if len(pods[app]) > most and not (alone and most > 0):
+        limited = any("terminationGracePeriod" in one["spec"] for one in nodes.values())
+        in_time = not limited or len(pods[app]) - most <= MOST_WAITS
+        if len(pods[app]) > most and not (len(nodes) == 1 and in_time and most > 0):
             yield f"budget {app} allows {most}, and {len(pods[app])} pods are evicted from {sorted(nodes)}"
 
 
