@@ -68,6 +68,7 @@ STACKS: Final[Mapping[str, frozenset[str]]] = {
             "test_drain_order.py",
             "test_drift_reasons.py",
             "test_graceful_expiration.py",
+            "test_hundred_empty_nodes.py",
         }
     ),
 }
