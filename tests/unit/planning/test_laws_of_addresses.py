@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot
 from joiner.planning.planner import plan
@@ -15,7 +16,7 @@ from joiner.pools import ResolvedNodeClass, Subnet
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.planning import test_laws_of_unplaceable_pods as unplaceable
-from tests.unit.planning.brute_force import TinyCluster, better_division, placed_by_priority
+from tests.unit.planning.brute_force import App, TinyCluster, better_division, placed_by_priority
 from tests.unit.planning.drawn_clusters import (
     CATALOGUE,
     TOLERATION,
@@ -36,6 +37,14 @@ SPREAD = {
     "nodepools": [node_pool(limits={"cpu": "12"})],
 }
 """Pods that spread over zones of which one can have no node: it does not count as a domain."""
+
+CROWDED = TinyCluster(
+    apps=(App("web", 2, 100, 3072, apart=((names.ZONE, "api"),)), App("api", 1, 100, 64)),
+    types=("m.2xlarge", "s.large"),
+    zones=ZONES,
+    limits=(("cpu", 6),),
+)
+"""Only one zone has addresses for both nodes of the pods that are apart from the third one."""
 
 
 def of_subnets(free: Free) -> dict[str, ResolvedNodeClass]:
@@ -72,6 +81,7 @@ def test_a_plan_with_few_addresses_breaks_no_rule(cluster: dict[str, list[Json]]
 
 @examples(60, repeated=30)
 @given(unplaceable.clusters(), FEW)
+@example(CROWDED, (0, 1, 2))
 def test_a_pod_waits_for_an_address_only_if_no_plan_places_more_pods(cluster: TinyCluster, free: Free) -> None:
     known = tuple((zone, left) for zone, left in zip(ZONES, free, strict=True) if left is not None)
     limited = replace(cluster, addresses=known)

@@ -24,7 +24,7 @@ from joiner.planning.model.running_commitments import cover_running_nodes
 from joiner.planning.model.usable_overlays import drop_conflicts
 from joiner.planning.output.explanation import explain_pending
 from joiner.planning.output.plan_problems import find_plan_problems
-from joiner.planning.placement.address_limits import AddressLimits, keep_addresses
+from joiner.planning.placement.address_limits import AddressLimits, keep_addresses, replan_within_addresses
 from joiner.planning.placement.capacity_mix import keep_capacity_mix
 from joiner.planning.placement.preferences import apply_preferences
 from joiner.planning.placement.unrequested_nodes import place_on_every_offer, replan_unrequested
@@ -178,6 +178,8 @@ def _finish(
     opened = place_on_every_offer(state, rest)
     simplified = _simplify(state, policies, tolerances if meter.allowance else None)
     addresses = keep_addresses(state, classes)
+    if addresses.closed and state.pods_left:
+        addresses = replan_within_addresses(state, addresses, classes, rest)
     if replanned or opened:
         found = replace(found, greedy=None)
     if replanned or opened or addresses.closed:

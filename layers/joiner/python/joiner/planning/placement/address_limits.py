@@ -11,7 +11,7 @@ the addresses of their pods only to offers that cost no more, and a warning repo
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
@@ -20,12 +20,13 @@ from joiner.planning.placement.node_exchange import NodeExchange, offers_for
 from joiner.planning.placement.unrequested_nodes import place_on_every_offer
 from joiner.planning.plan import Reason
 from joiner.planning.state.address_use import AddressUse
+from joiner.planning.state.checkpoint import clear_plan, restore_layout, score_plan
 from joiner.planning.state.constraint_check import find_misplaced
-from joiner.planning.state.excluded_types import only_opened
+from joiner.planning.state.excluded_types import excluded_types, only_opened
 from joiner.planning.state.limit_violations import AddressViolation
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
-from joiner.planning.tuning import TINY
+from joiner.planning.tuning import MOST_REPAIRED_PODS, TINY
 from joiner.pools import ResolvedNodeClass
 
 AddressesOf = Callable[[NodeState], int]
@@ -61,6 +62,33 @@ def keep_addresses(state: PlanState, classes: Mapping[str, ResolvedNodeClass]) -
         state.limits.addresses = limits.count()
     left = {one: why for one, why in reasons.items() if state.left[one]}
     return AddressLimits(limits.moved, limits.closed, exotic, left)
+
+
+def replan_within_addresses(
+    state: PlanState,
+    found: AddressLimits,
+    classes: Mapping[str, ResolvedNodeClass],
+    search: Callable[[PlanState], object],
+) -> AddressLimits:
+    """Plan all pods again, with the addresses as limits from the beginning, where pods are left without one: nodes that
+    moved may have taken the only zone that suffices for others. Leave the plan that places more pods in the state; the
+    result says what became of the addresses. Only few pods are worth a second search."""
+    pods = state.pods_left + sum(sum(node.planned.values()) for node in (*state.existing, *state.new))
+    if pods > MOST_REPAIRED_PODS:
+        return found
+    before, known = score_plan(state), state.limits.addresses
+    clear_plan(state)
+    limit_addresses(state, classes)
+    with excluded_types(state, (), find_full_zones(state)), only_opened(state):
+        search(state)
+    if score_plan(state).places_more_than(before):
+        state.limits.addresses = SubnetUse(state, classes).count()
+        left = {one: why for one, why in found.reasons.items() if state.left[one]}
+        return replace(found, exotic=False, reasons=left)
+    clear_plan(state)
+    restore_layout(state, before.layout)
+    state.limits.addresses = known
+    return found
 
 
 @dataclass(slots=True)
