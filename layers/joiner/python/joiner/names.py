@@ -116,7 +116,7 @@ LEASE: Final = "joiner.dev/lease"
 EXECUTION: Final = "joiner.dev/execution"
 GENERATIONS: Final = "joiner.dev/generations"  # of the pool and of the class that a claim was made from, such as 3/1
 LAUNCH: Final = "joiner.dev/launch"
-PRICE: Final = "joiner.dev/price-per-hour"  # $/h of the launched offering
+PRICE: Final = "joiner.dev/price-per-hour"  # $/h of the whole node: its launched offering and the costs beside it
 
 NODE_OF_POD: Final = "joiner.dev/node"  # on an Eviction: the node that the pod must leave
 
