@@ -5,7 +5,7 @@ that Joiner manages and plans their pods anew, beside the other nodes. Nothing i
 what consolidation may do depends on budgets, PodDisruptionBudgets and protected pods, too.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,7 +17,7 @@ from joiner.planning import Plan, Snapshot
 from joiner.planning.inputs.capacity_buffers import is_buffer_pod
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.planning.planner import Planner
-from joiner.pools import InvalidManifest
+from joiner.pools import InvalidManifest, NodeClaim, NodePool
 from joiner.pools.additional_node_costs import sum_price_parts
 from joiner_cli.manifest_plan import PlanInputs, PlanRequest, plan_snapshot, read_inputs
 
@@ -156,6 +156,8 @@ def cost_of_manifests(request: PlanRequest) -> ClusterCost:
     inputs = read_inputs(request)
     snapshot = inputs.snapshot
     prices = Planner().prices(snapshot, inputs.catalogue.catalogue, classes=inputs.classes)
+    of_users = {claim.key: NodePool(claim.name, claim.class_ref) for claim in snapshot.claims if not claim.pool}
+    prices = replace(prices, pools={**prices.pools, **of_users})
     by_pool: dict[str, list[_RunningNode]] = defaultdict(list)
     for one in _running_nodes(snapshot):
         by_pool[one.pool].append(one)
@@ -180,10 +182,15 @@ def _running_nodes(snapshot: Snapshot) -> Iterable[_RunningNode]:
     for node in snapshot.nodes:
         claim = claim_of.get(node.name)
         labels = {**claim.labels, **node.labels} if claim else node.labels
-        yield _RunningNode(claim.pool_key if claim else "", labels, node.name, node, tuple(pods[node.name]))
+        yield _RunningNode(_owner(claim) if claim else "", labels, node.name, node, tuple(pods[node.name]))
     for claim in snapshot.claims:
         if claim.key not in joined and claim.provider_id:
-            yield _RunningNode(claim.pool_key, claim.labels, claim.name, None)
+            yield _RunningNode(_owner(claim), claim.labels, claim.name, None)
+
+
+def _owner(claim: NodeClaim) -> str:
+    """Return the key of the claim's pool, or of the claim itself if a user created it."""
+    return claim.pool_key if claim.pool else claim.key
 
 
 def _requested_share(nodes: Iterable[_RunningNode]) -> dict[str, float]:
@@ -195,22 +202,30 @@ def _requested_share(nodes: Iterable[_RunningNode]) -> dict[str, float]:
 
 def _plan_anew(inputs: PlanInputs) -> Plan:
     """Return a plan for the pods of all nodes of pools, without these nodes. Pods that wait for a node are left out,
-    because their nodes are not paid for yet; capacity buffers have theirs."""
+    because their nodes are not paid for yet, and so are claims without an instance and what a static pool lacks;
+    capacity buffers have their room."""
     snapshot = inputs.snapshot
     joined = nodes_of_claims(snapshot)
+    launched = Counter(claim.pool_key for claim in snapshot.claims if claim.pool and claim.provider_id)
     gone = {joined[claim.key].name for claim in snapshot.claims if claim.pool and claim.key in joined}
     return plan_snapshot(
         inputs.request,
         replace(
             snapshot,
             nodes=tuple(node for node in snapshot.nodes if node.name not in gone),
-            claims=tuple(claim for claim in snapshot.claims if not claim.pool),
+            claims=tuple(claim for claim in snapshot.claims if not claim.pool and claim.provider_id),
+            pools=tuple(_at_present_size(pool, launched[pool.key]) for pool in snapshot.pools),
             pods=tuple(_anew(snapshot.pods, gone)),
             assignments={},
         ),
         inputs.catalogue,
         inputs.classes,
     )
+
+
+def _at_present_size(pool: NodePool, nodes: int) -> NodePool:
+    """Return a static pool with as many replicas as it has nodes; other pools as they are."""
+    return pool if pool.replicas is None else replace(pool, replicas=min(pool.replicas, nodes))
 
 
 def _anew(pods: Iterable[Pod], gone: set[str]) -> Iterable[Pod]:

@@ -242,3 +242,49 @@ def test_manifests_without_nodes_are_said_to_have_none(tmp_path: Path, catalogue
     answer = joiner("cost", "-f", write(tmp_path, pool()), "--catalogue", catalogue)
 
     assert (answer.exit_code, answer.out) == (0, "There are no nodes among the manifests.\n")
+
+
+def test_a_claim_of_a_user_has_a_line_of_its_own_and_is_not_compared(tmp_path: Path, catalogue: Path) -> None:
+    mine = managed("mine", "m5.xlarge", "")
+
+    found = cost_of(
+        tmp_path,
+        catalogue,
+        pool(requirements=[AMD64]),
+        *mine,
+        *managed("a", "m5.large"),
+        running("web", "a", "1500m"),
+        running("own", "mine", "100m"),
+    )
+
+    claim_line, pool_line = found["pools"]
+    assert (claim_line["nodePoolKind"], claim_line["nodePool"], claim_line["nodes"]) == ("NodeClaim", "mine", 1)
+    assert claim_line["priceParts"]["volumes"] > 0
+    assert found["otherNodes"] is None
+    assert found["packedAnew"]["replacedPricePerHour"] == pool_line["pricePerHour"] < found["pricePerHour"]
+
+
+def test_nodes_that_are_not_launched_yet_are_not_in_the_comparison(tmp_path: Path, catalogue: Path) -> None:
+    waiting = claim("waiting", "m5.large", "")
+    waiting["metadata"]["labels"] = {}
+    waiting["spec"]["requirements"] = [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}
+    ]
+    del waiting["status"]
+    static = pool("static", requirements=[AMD64], replicas=5)
+    del static["spec"]["disruption"]
+
+    found = cost_of(
+        tmp_path,
+        catalogue,
+        pool(requirements=[AMD64]),
+        static,
+        waiting,
+        *managed("a", "m5.large"),
+        *managed("s", "m5.large", "static"),
+        running("web", "a", "1500m"),
+    )
+
+    assert (found["nodes"], [one["nodes"] for one in found["pools"]]) == (2, [1, 1])
+    assert found["packedAnew"]["nodes"] <= 2
+    assert found["packedAnew"]["pricePerHour"] <= found["pricePerHour"]
