@@ -109,6 +109,6 @@ def test_annotations_on_node_claim_and_pod_keep_a_node_until_they_end_and_a_buff
         wanted |= {"claim": SMALL, "buffered": SMALL}
         disrupt_to(actor, wanted)
 
-    assert is_provisioned(actor, "fitting")
+    until(lambda: is_provisioned(actor, "fitting"), what="a buffer beside the moved pod", limit=LIMIT)
     assert {name.split("-")[0] for name in watched.evicted} == {"free", "second", "fitting", "claim", "buffered"}
     actor.wait_running(len(pools))

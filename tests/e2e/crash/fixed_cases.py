@@ -29,7 +29,7 @@ QUICK: Final[Sequence[FaultCase]] = (
 FIXED: Final[Sequence[FaultCase]] = (
     *QUICK,
     _stop(SCALE_UP.name, "Record launches so far", "entered"),
-    _stop(SCALE_UP.name, "Launch instances", "working"),
+    _stop(SCALE_UP.name, "Launch some groups", "working"),
     _call(SCALE_UP.name, "ring_doorbell", "states StartExecution", "answer lost"),
     _call("scale-up whose nodes join late", "ring_doorbell", "states SendTaskSuccess", "refused"),
     _call(INTERRUPTION, "handle_interruption", "states StartExecution", "timed out"),
