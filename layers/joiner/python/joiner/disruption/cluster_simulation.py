@@ -123,10 +123,9 @@ class ClusterSimulation:
         self._abandoned: list[NodeState] = []
 
     def _put_home(self, candidate: Candidate) -> None:
-        """Place the pods of a candidate on their own node. They are there, so no rule is checked. The order in which
-        they were listed must not decide which of several equal pods goes where."""
+        """Place the pods of a candidate on their own node. They are there, so no rule is checked."""
         node = self._nodes[candidate.node.name]
-        for pod in sorted(candidate.pods, key=lambda one: one.key):
+        for pod in candidate.pods:
             group = self._group_of[pod.key]
             self.state.take(group, node, -1)
             self.contents[node].setdefault(group, []).append(pod.key)

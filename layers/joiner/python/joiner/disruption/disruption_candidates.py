@@ -145,7 +145,8 @@ class _CandidateFinder:
         self._history = history
         self._pods: dict[str, list[Pod]] = defaultdict(list)
         self._nominated: set[str] = set()
-        for pod in snapshot.pods:
+        # The order of a list must not decide which of several equal pods moves where, or which one is named
+        for pod in sorted(snapshot.pods, key=lambda one: one.key):
             if pod.node_name:
                 self._pods[pod.node_name].append(pod)
             elif pod.nominated_node:

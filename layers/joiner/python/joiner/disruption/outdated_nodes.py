@@ -80,7 +80,7 @@ def find_outdated_nodes(
     """Return the outdated nodes of pools that replace them."""
     pools, nodes = {pool.key: pool for pool in snapshot.pools}, nodes_of_claims(snapshot)
     pods: dict[str, list[Pod]] = defaultdict(list)
-    for pod in snapshot.pods:
+    for pod in sorted(snapshot.pods, key=lambda one: one.key):  # the first one that blocks is named
         pods[pod.node_name or pod.nominated_node].append(pod)
     blocks = _Blocks(BudgetsOfPods(snapshot.disruption_budgets, snapshot.rollouts), history, now)
     due, kept = [], []
