@@ -163,11 +163,14 @@ class InterruptionQueue:
         return self._note_loss(news, claim, losses, now)
 
     def _note_warning(self, news: Interruption, reason: RetirementReason, claim: str, now: datetime) -> bool:
-        """Record a warning; return if it needs a retirement. An active owner reads the deadline in its next pass."""
-        standing, moment, until = self._retirements.of(claim), int(now.timestamp()), news.drained_by(now)
+        """Record a warning; return if it needs a retirement. An active owner reads it in its next pass, or when it
+        gives the claim up: so the owner is read after the warning is recorded.
+        """
+        moment, until = int(now.timestamp()), news.drained_by(now)
         self._retirements.hurry(
             claim, reason, int(until.timestamp()) if until is not None else 0, moment, instance=news.instance
         )
+        standing = self._retirements.of(claim)
         return standing is None or not standing.attended(moment)
 
     def _note_death(self, instance: Instance | None, claim: str, now: datetime) -> None:
@@ -190,8 +193,8 @@ class InterruptionQueue:
         case.
         """
         standing, moment = self._retirements.of(claim), int(now.timestamp())
-        if standing is not None and standing.attended(moment):
-            self._retirements.add(claim, RetirementReason.LOST)
+        attended = standing is not None and standing.attended(moment)
+        if attended and self._retirements.add(claim, RetirementReason.LOST):
             return False
         if standing is None and not losses.is_ours(news.instance):
             logger.info("it was retired to its end meanwhile", nodeclaim=claim, instance=news.instance)

@@ -6,8 +6,9 @@ from math import inf
 from typing import Final, Protocol
 
 from joiner.lifecycle.recorded_retirement import RecordedRetirement
-from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
+from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, is_voluntary
 from joiner.lifecycle.retirement_back_off import may_back_off
+from joiner.pools import NodeClaim
 
 INTERRUPTED: Final = frozenset(
     {RetirementReason.SPOT, RetirementReason.RESERVATION, RetirementReason.MAINTENANCE, RetirementReason.LOST}
@@ -43,6 +44,17 @@ def take_noted_claims(noted: Iterable[NotedRetirement], *, owner: str, now: date
         RetirementRequest(one.claim, max(_reasons(one), key=lambda reason: reason.urgency), one.instance)
         for one in wanted
     ]
+
+
+def find_binding_reason(noted: NotedRetirement, claim: NodeClaim, now: datetime) -> RetirementReason | None:
+    """Return the most urgent recorded reason that is not optional; None if there is none.
+
+    An older loss does not count: the sweep asks EC2 first.
+    """
+    fresh = now.timestamp() - noted.noted_at <= FRESH_FOR
+    found = [one for one in _reasons(noted) if not is_voluntary(one, claim)]
+    lasting = [one for one in found if fresh or one is not RetirementReason.LOST]
+    return max(lasting, key=lambda reason: reason.urgency, default=None)
 
 
 def _is_free(one: NotedRetirement, owner: str, now: int) -> bool:
