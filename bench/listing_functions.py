@@ -152,7 +152,11 @@ def _begin_retirement(handler: Any, shape: ClusterShape, endpoint: str) -> Any:
 
     kube = _kube(endpoint)
     beginning = handler.RetirementStart(
-        kube, environment.ledger(), environment.retirements(), handler.AutoscalerDetection(kube)
+        kube,
+        environment.ledger(),
+        environment.retirements(),
+        environment.disruptions(),
+        handler.AutoscalerDetection(kube),
     )
     answer = beginning.answer(task(0), _asked(shape), now(), until())
     return {name: answer[name] for name in ("begun", "moving", "skipped")}

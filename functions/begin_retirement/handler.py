@@ -14,14 +14,16 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from functions.begin_retirement.cluster_reading import read_cluster
+from functions.begin_retirement.retirement_undoing import RetirementUndoing
 from joiner.adapters import environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import get_claim, kind_of, write_status
 from joiner.adapters.kube_errors import Forbidden, KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
-from joiner.adapters.kube_nodes import get_same_node, list_pods_on, patch_node
+from joiner.adapters.kube_nodes import list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
@@ -31,6 +33,7 @@ from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
 from joiner.lifecycle.boot_failures import BootFailure, counts_for_pool, find_boot_failure
 from joiner.lifecycle.interrupted_claims import take_noted_claims
+from joiner.lifecycle.node_closing import taint_patch
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.registration import is_registered
 from joiner.lifecycle.retirement import (
@@ -40,8 +43,6 @@ from joiner.lifecycle.retirement import (
     RetirementRequest,
     RetirementStage,
     RetiringClaim,
-    taint_patch,
-    untaint_patch,
     with_deadline,
 )
 from joiner.lifecycle.retirement_candidates import RetirementCandidate, RetirementRules
@@ -70,6 +71,13 @@ class BegunRetirement:
 
 
 @dataclass(frozen=True, slots=True)
+class Objection:
+    """Why a retirement may not begin."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class SkippedClaim:
     """One claim that is not retired now, and why."""
 
@@ -89,7 +97,9 @@ class RetirementStart:
         kube: Kube,
         ledger: Ledger,
         retirements: Retirements,
+        disruptions: Disruptions,
         guards: AutoscalerDetection,
+        *,
         time_left: TimeLeft = UNBOUNDED,
     ) -> None:
         self._time_left = time_left
@@ -97,6 +107,7 @@ class RetirementStart:
         self._guards = guards
         self._ledger = ledger
         self._retirements = retirements
+        self._undoing = RetirementUndoing(kube, retirements, disruptions)
 
     def answer(self, task: Task, requests: list[RetirementRequest], now: datetime, lease_until: int) -> dict[str, Any]:
         """Return ``{"refused", "waves", "begun", "moving", "later", "overLimit", "skipped"}``.
@@ -149,14 +160,24 @@ class RetirementStart:
         records: JoiningRecords,
         now: datetime,
     ) -> BegunRetirement | SkippedClaim:
-        """Begin one retirement; a claim whose retirement could not begin loses its owner, so that another execution can
-        take it.
+        """Begin one retirement. If something objects, undo it, or begin it for a reason to which nothing may object.
+
+        A claim whose retirement could not begin loses its owner, so that another execution can take it.
         """
+        claim, owner = candidate.request.claim, task.execution.arn
         try:
-            return self._begin_one(task, candidate, rules, records, now)
+            outcome = self._begin_one(task, candidate, rules, records, now)
+            while isinstance(outcome, Objection):
+                binding = self._undoing.take_back(candidate, owner, now)
+                if binding is None:
+                    return SkippedClaim(claim, outcome.why)
+                logger.info("another reason counts", nodeclaim=claim, reason=str(binding), objection=outcome.why)
+                candidate = replace(candidate, request=replace(candidate.request, reason=binding))
+                outcome = self._begin_one(task, candidate, rules, records, now)
         except KubeError:
-            self._retirements.disown(candidate.request.claim, task.execution.arn)
+            self._retirements.disown(claim, owner)
             raise
+        return outcome
 
     def _begin_one(
         self,
@@ -165,11 +186,10 @@ class RetirementStart:
         rules: RetirementRules,
         records: JoiningRecords,
         now: datetime,
-    ) -> BegunRetirement | SkippedClaim:
+    ) -> BegunRetirement | SkippedClaim | Objection:
         request, owner = candidate.request, task.execution.arn
         if why := rules.objection(candidate):
-            self._take_back(candidate, owner)
-            return SkippedClaim(request.claim, why)
+            return Objection(why)
         noted = self._retirements.begin(
             request.claim, owner, str(request.reason), int(now.timestamp()), ends_by=task.execution.ends_by
         )
@@ -179,8 +199,7 @@ class RetirementStart:
         if candidate.voluntary:
             node = self._taint(candidate.node)
             if why := self._objection_after_taint(candidate, rules):
-                self._take_back(candidate, owner)
-                return SkippedClaim(request.claim, why)
+                return Objection(why)
             claim, refusals = self._delete(candidate.claim, request.reason), list[Event]()
         else:
             claim = self._delete(candidate.claim, request.reason)
@@ -264,20 +283,6 @@ class RetirementStart:
             )
             return None, retirement_events.report_refused_taint(claim, node, str(reason))
 
-    def _take_back(self, candidate: RetirementCandidate, owner: str) -> None:
-        """Undo all steps of a retirement that does not happen; an execution that crashed may have tainted the node.
-
-        A voluntary reason that such an execution left is forgotten: who finds it again requests it again. Other reasons
-        are recorded by those who learn of them once, and stay.
-        """
-        claim = candidate.claim
-        if claim is not None and not claim.deleting and candidate.node is not None:
-            node = get_same_node(self._kube, candidate.node)
-            if node is not None and not node.deletion:
-                patch_node(self._kube, node, untaint_patch)
-        reason = str(candidate.request.reason)
-        self._retirements.give_up(candidate.request.claim, owner, reason, unowned=candidate.voluntary)
-
 
 def _find_failure(claim: NodeClaim | None, reason: RetirementReason, noted: Retirement) -> BootFailure | None:
     if claim is None:
@@ -341,7 +346,12 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     now = environment.now()
     kube = environment.kube(task.cluster)
     beginning = RetirementStart(
-        kube, environment.ledger(), environment.retirements(), AutoscalerDetection(kube), environment.time_left(context)
+        kube,
+        environment.ledger(),
+        environment.retirements(),
+        environment.disruptions(),
+        AutoscalerDetection(kube),
+        time_left=environment.time_left(context),
     )
     requests = [RetirementRequest.from_json(each) for each in event["claims"]]
     if event.get("noted"):

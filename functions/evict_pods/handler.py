@@ -38,6 +38,7 @@ from joiner.lifecycle.draining import (
     drain_order,
     pause,
 )
+from joiner.lifecycle.node_closing import taint_patch
 from joiner.lifecycle.retirement import (
     RetirementReason,
     RetirementStage,
@@ -46,7 +47,6 @@ from joiner.lifecycle.retirement import (
     as_draining,
     as_terminating,
     drain_deadline,
-    taint_patch,
 )
 from joiner.lifecycle.rollout import leaves_time
 from joiner.pools import NodeClaim, write_claim_status

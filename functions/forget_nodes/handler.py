@@ -24,7 +24,8 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
-from joiner.lifecycle.retirement import RetirementStage, RetiringClaim, taint_patch
+from joiner.lifecycle.node_closing import taint_patch
+from joiner.lifecycle.retirement import RetirementStage, RetiringClaim
 from joiner.names import TERMINATION_FINALIZER
 
 logger = Logger()

@@ -18,7 +18,7 @@ from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_claims import index_by_name, list_claims, write_status
+from joiner.adapters.kube_claims import get_claim, index_by_name, list_claims, write_conditions, write_status
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import get_same_node, list_nodes_by_instance, list_pods_on, patch_node
@@ -30,9 +30,9 @@ from joiner.cluster import InvalidField, Node, Pod
 from joiner.disruption.disruption_candidates import workload_of
 from joiner.disruption.mark_objections import find_objection_to_mark
 from joiner.disruption.proposal import DisruptionAction
-from joiner.lifecycle.disruption_progress import REPLACEMENT_SECONDS, as_disrupted, find_unplaced_pod, mark_patch
+from joiner.lifecycle.disruption_progress import REPLACEMENT_SECONDS, as_disrupted, as_kept, find_unplaced_pod
 from joiner.lifecycle.emptiness import holds_node
-from joiner.lifecycle.retirement import untaint_patch
+from joiner.lifecycle.node_closing import mark_patch, untaint_patch
 from joiner.planning import Plan
 from joiner.pools import NodeClaim
 from joiner.pools.node_claim import build_claim_name
@@ -169,6 +169,7 @@ class NodeMarking:
                 return replace(one, record=record)
         except KubeError as reason:
             why = str(reason)
+        call_all([claim for claim, _ in pairs], self._clear, KubeError, workers=NODES_AT_ONCE)
         call_all([node for _, node in pairs], self._untaint, KubeError, workers=NODES_AT_ONCE)
         self._disruptions.end(record.id)
         return why
@@ -182,6 +183,12 @@ class NodeMarking:
     def _untaint(self, node: Node) -> None:
         if (now := get_same_node(self._kube, node)) is not None:
             patch_node(self._kube, now, untaint_patch)
+
+    def _clear(self, claim: NodeClaim) -> None:
+        """Remove the condition, which may be there although its write failed."""
+        now = get_claim(self._kube, claim.kind, claim.name)
+        if now is not None and now.uid == claim.uid and (kept := as_kept(now)) is not None:
+            write_conditions(self._kube, kept)
 
     def _report(self, marked: Sequence[MarkedAction], task: Task, now: datetime) -> None:
         events: list[Event] = []

@@ -4,7 +4,7 @@ It works from the ledger, so it also settles the disruptions of an execution tha
 retirement is recorded before the state machine starts it; if the start fails, a later call requests it again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -34,7 +34,8 @@ from joiner.lifecycle.disruption_progress import (
     judge_disruption,
     retirement_reason,
 )
-from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementRequest, untaint_patch
+from joiner.lifecycle.node_closing import untaint_patch
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementRequest
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 from joiner.reporting import disruption_events
@@ -61,11 +62,10 @@ class DisruptionSettling:
         `requested` those whose retirement has not begun yet.
         """
         records = self._disruptions.all()
-        if not records:
-            return {"retire": [], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
         claims = index_by_name(list_claims(self._kube).claims)
         nodes = list_nodes_by_instance(self._kube)
         tainted = _tainted_claims(claims, nodes)
+        self._clear_stale_marks(claims, tainted)
         verdicts = [(record, judge_disruption(record, claims, tainted, now)) for record in records]
         waiting = [verdict for _, verdict in verdicts if isinstance(verdict, Waiting)]
         return {
@@ -75,6 +75,20 @@ class DisruptionSettling:
             "undone": self._undo_failed(task, verdicts, claims, nodes, now),
             "finished": self._end_finished(verdicts),
         }
+
+    def _clear_stale_marks(self, claims: Mapping[str, NodeClaim], tainted: Collection[str]) -> None:
+        """Remove the conditions of disruptions of which nothing else is left.
+
+        The records are read after the claims: each is written before its conditions.
+        """
+        kept = {name: as_kept(claim) for name, claim in claims.items() if name not in tainted and not claim.deleting}
+        if not any(kept.values()):
+            return
+        mine = {claim for record in self._disruptions.all() for claim in record.claims}
+        stale = [claim for name, claim in kept.items() if claim is not None and name not in mine]
+        for claim, answer in call_each(stale, self._write, KubeError):
+            if isinstance(answer, KubeError):  # the next call tries again
+                logger.warning("a condition could not be removed", nodeclaim=claim.name, reason=str(answer))
 
     def _end_finished(self, verdicts: Sequence[Judged]) -> int:
         finished = [record for record, verdict in verdicts if isinstance(verdict, Finished)]

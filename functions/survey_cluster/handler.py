@@ -5,7 +5,7 @@ is stored for the survey of the instances that follows. The time since which nod
 the next.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -20,6 +20,7 @@ from functions.survey_cluster.survey_reports import SurveyReports
 from joiner.adapters import documents, environment, metrics, sweep_documents
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster
+from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
@@ -48,6 +49,7 @@ from joiner.lifecycle.buffer_planning import digest_buffers
 from joiner.lifecycle.checks.check_registry import CHECKS, RETIREMENTS
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, find_obscured_nodes
 from joiner.lifecycle.checks.empty_claims import count_waiting_claims, empty_claims
+from joiner.lifecycle.checks.stale_marks import find_stale_marks
 from joiner.lifecycle.copied_claims import find_copied_claims, read_as_claims_of_users
 from joiner.lifecycle.due_retirements import choose_retirements
 from joiner.lifecycle.emptiness import compute_request_end
@@ -123,8 +125,10 @@ class ClusterSurveying:
             logger.warning("an event could not be written", reason=reason)
         if refused := refusal_reason(others):
             return {"refused": refused, "reasons": shortened(other.message for other in others)}
-        under_way = self._records.disruptions.all()
-        survey, snapshot = self._read(now, {claim for record in under_way for claim in record.claims})
+        before = self._records.disruptions.all()
+        survey, snapshot = self._read(now)
+        under_way = self._records.disruptions.all()  # those whose nodes were tainted while they were listed, too
+        survey = replace(survey, disrupting=_claims_of(before) | _claims_of(under_way))
         reported = self._reports.report_cluster(survey, task)
         if paused:
             self._reports.publish([report_pause(pool, task.cluster.name) for pool in survey.pools], survey, task)
@@ -147,7 +151,7 @@ class ClusterSurveying:
             "emptyLater": count_waiting_claims(
                 survey, {each.claim.name for each in due if each.reason is RetirementReason.EMPTY}
             ),
-            "disruption": self._disruption(survey, len(under_way)),
+            "disruption": self._disruption(survey, len(under_way) + len(find_stale_marks(survey))),
             "drift": self._drift(survey, task),
             "survey": documents.put_survey(self._store, task, build_survey_document(survey, survey.lists["nodes"])),
             "reasons": shortened([*unreadable, *reported, *(each.message for each in due), *found]),
@@ -159,7 +163,7 @@ class ClusterSurveying:
         parts = (records.ledger, records.emptiness, records.answers, records.disruptions, records.recommendations)
         return [str(one) for part in parts for one in part.unreadable if one.kind in ITS_KINDS]
 
-    def _read(self, now: datetime, disrupting: Collection[str]) -> tuple[ClusterSurvey, Snapshot]:
+    def _read(self, now: datetime) -> tuple[ClusterSurvey, Snapshot]:
         """Return the survey, and the objects that it was made from."""
         lease = self._ledger.lease()
         planning = lease.is_held(int(now.timestamp()))
@@ -186,7 +190,6 @@ class ClusterSurveying:
             watches={wave.name: (wave.seen_at, awaited[wave.name]) for wave in waves},
             assignments=assignments,
             obscured=find_obscured_nodes(lists["pods"], snapshot.pods),
-            disrupting=frozenset(disrupting),
             lease=lease.number if planning else lease.number + 1,  # no execution launches the written claims
             planning=planning,
             now=now,
@@ -201,9 +204,9 @@ class ClusterSurveying:
         )
         return survey, snapshot
 
-    def _disruption(self, survey: ClusterSurvey, under_way: int) -> dict[str, Any]:
+    def _disruption(self, survey: ClusterSurvey, unfinished: int) -> dict[str, Any]:
         """Return whether a proposal of nodes to disrupt is due, the digest of its input, and the number of disruptions
-        under way."""
+        to settle."""
         last, nodes, pods = self._records.disruptions.last_proposal(), survey.node_of(), survey.pods_of()
         pools, recommended = survey.pool_of(), survey.recommended
         events = self._note_pod_events(nodes, pods, survey.now)
@@ -237,7 +240,7 @@ class ClusterSurveying:
             urgent=urgent,
             limits_end=last.limits_end,
         )
-        return {"due": due, "digest": digest, "unfinished": under_way}
+        return {"due": due, "digest": digest, "unfinished": unfinished}
 
     def _note_pod_events(
         self, nodes: Mapping[str, Node], pods: Mapping[str, Sequence[Pod]], now: datetime
@@ -307,6 +310,10 @@ class ClusterSurveying:
 
     def _ask(self, due: DueRetirement, at: int, by: str) -> None:
         self._records.emptiness.ask(due.claim.name, compute_request_end(due.not_before, at), by=by)
+
+
+def _claims_of(disruptions: Iterable[DisruptionRecord]) -> frozenset[str]:
+    return frozenset(claim for record in disruptions for claim in record.claims)
 
 
 def read_records() -> ClusterRecords:

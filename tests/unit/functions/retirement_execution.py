@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger_items import LeaseLost
 from joiner.adapters.payload import Execution, Task
@@ -61,6 +62,13 @@ class RetirementExecution:
         return Retirements(self.cluster.ledger._client, self.cluster.ledger._table)
 
     @property
+    def parts(self) -> tuple[Any, ...]:
+        """Return what the start of retirements needs."""
+        cluster = self.cluster
+        disruptions = Disruptions(cluster.ledger._client, cluster.ledger._table)
+        return (cluster.kube, cluster.ledger, self.retirements, disruptions, AutoscalerDetection(cluster.kube))
+
+    @property
     def execution(self) -> Execution:
         return Execution(self.name, self.arn, self.started.isoformat())
 
@@ -104,9 +112,7 @@ class RetirementExecution:
         until = int(cluster.now.timestamp()) + 90
         return self._state(
             "begin_retirement",
-            lambda f: f.RetirementStart(
-                cluster.kube, cluster.ledger, self.retirements, AutoscalerDetection(cluster.kube)
-            ).answer(task, requests, cluster.now, until),
+            lambda f: f.RetirementStart(*self.parts).answer(task, requests, cluster.now, until),
         )
 
     def _drain(self, wave: Entries, passes: int) -> Entries:

@@ -10,6 +10,7 @@ import pytest
 from functions.begin_retirement import handler as begin_retirement
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.immediate_terminations import back_off_id_of_class, find_launch_failure, hold_class_back
@@ -206,9 +207,10 @@ def test_claim_and_pool_get_the_reason_of_the_failed_launch(launched: SimulatedC
     first, second = die(launched, *KMS)
     _, found = launched.survey("s1")
     assert {each["reason"] for each in found["retire"]} == {"lost"}
-    module = begin_retirement
-    retirements = Retirements(launched.ledger._client, launched.ledger._table)
-    beginning = module.RetirementStart(launched.kube, launched.ledger, retirements, AutoscalerDetection(launched.kube))
+    table = (launched.ledger._client, launched.ledger._table)
+    beginning = begin_retirement.RetirementStart(
+        launched.kube, launched.ledger, Retirements(*table), Disruptions(*table), AutoscalerDetection(launched.kube)
+    )
     task = Task(Execution("retire-1", arn("retire-1"), ""), CLUSTER, 0, 1)
     beginning.answer(
         task,

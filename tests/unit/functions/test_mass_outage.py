@@ -13,7 +13,6 @@ from functions.forget_nodes import handler as forget_nodes
 from functions.record_launches import handler as record_launches
 from infra.function_configuration import CONFIGURATIONS
 from joiner.adapters import kube_kinds as kinds
-from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
@@ -144,9 +143,7 @@ def test_a_retirement_for_which_no_time_is_left_changes_nothing_and_is_reported(
     assert cluster.scale_up("up-1")
     (claim,) = list_claims(cluster.kube).claims
     retiring = RetirementExecution(cluster, "retire-1")
-    beginning = begin_retirement.RetirementStart(
-        cluster.kube, cluster.ledger, retiring.retirements, AutoscalerDetection(cluster.kube), LATE
-    )
+    beginning = begin_retirement.RetirementStart(*retiring.parts, time_left=LATE)
     task = _task(retiring)
     left = beginning.answer(task, [RetirementRequest(claim.name, RetirementReason.DELETED)], cluster.now, 0)
 
@@ -160,9 +157,7 @@ def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(cluster:
     assert cluster.scale_up("up-1")
     (claim,) = list_claims(cluster.kube).claims
     retiring = RetirementExecution(cluster, "retire-1")
-    begun = begin_retirement.RetirementStart(
-        cluster.kube, cluster.ledger, retiring.retirements, AutoscalerDetection(cluster.kube)
-    )
+    begun = begin_retirement.RetirementStart(*retiring.parts)
     ((entry,),) = begun.answer(_task(retiring), [RetirementRequest(claim.name, RetirementReason.LOST)], cluster.now, 0)[
         "waves"
     ]

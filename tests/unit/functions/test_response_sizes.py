@@ -13,6 +13,7 @@ from botocore.exceptions import ClientError
 from functions.begin_retirement import handler as begin_retirement
 from functions.record_node_claims import handler as record_node_claims
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
@@ -83,14 +84,14 @@ def test_a_sweep_over_5000_claims_that_have_to_go_answers_with_a_part_of_them(cr
 
 
 def test_a_retirement_of_5000_claims_begins_a_hundred_and_counts_the_others(crowded: SimulatedCluster) -> None:
-    function, retirements = begin_retirement, Retirements(crowded.ledger._client, crowded.ledger._table)
+    table = (crowded.ledger._client, crowded.ledger._table)
     asked = [
         RetirementRequest(claim.name, RetirementReason.DELETED, claim.instance_id)
         for claim in list_claims(crowded.kube).claims
     ]
 
-    answer = function.RetirementStart(
-        crowded.kube, crowded.ledger, retirements, AutoscalerDetection(crowded.kube)
+    answer = begin_retirement.RetirementStart(
+        crowded.kube, crowded.ledger, Retirements(*table), Disruptions(*table), AutoscalerDetection(crowded.kube)
     ).answer(TASK, asked, NOON, 0)
 
     assert (answer["begun"], sum(map(len, answer["waves"]))) == (RETIRED_AT_ONCE, RETIRED_AT_ONCE)

@@ -17,10 +17,10 @@ from joiner.lifecycle.disruption_progress import (
     as_kept,
     find_unplaced_pod,
     judge_disruption,
-    mark_patch,
     retirement_reason,
 )
-from joiner.lifecycle.retirement import DISRUPTION_REASON, RetirementReason, untaint_patch
+from joiner.lifecycle.node_closing import mark_patch, untaint_patch
+from joiner.lifecycle.retirement import DISRUPTION_REASON, RetirementReason
 from joiner.pools import NodeClaim, NodeClassRef
 from tests.unit.functions.small_account import NOON
 
@@ -31,6 +31,7 @@ AT = int(NOON.timestamp())
 class Recorded:
     claims: tuple[str, ...] = ("old",)
     replacements: tuple[str, ...] = ()
+    since: int = AT
     deadline: int = AT + 600
     requests: int = 0
     requested_at: int = 0
@@ -143,6 +144,15 @@ def test_a_node_that_was_not_marked_completely_stays(
     found = judged(Recorded(replacements=replacements), old, claim("new"), tainted=tainted)
 
     assert found == Undone(("old",), "old was not marked completely", failed=False)
+
+
+def test_a_condition_of_an_earlier_disruption_marks_no_node() -> None:
+    found = judged(Recorded(since=AT + 1), OLD)
+
+    assert found == Undone(("old",), "old was not marked completely", failed=False)
+    assert judged(Recorded(since=AT + 1), as_disrupted(OLD, "Drifted", "", at=NOON + timedelta(seconds=1))) == Due(
+        ("old",)
+    )
 
 
 def test_one_node_of_two_that_is_not_marked_keeps_both() -> None:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from joiner.cluster import InvalidField, Node, Pod, Taint
-from joiner.cluster.taints import DISRUPTED_TAINT
+from joiner.cluster import InvalidField, Pod
 from joiner.item_keys import OF_DISRUPTIONS
 from joiner.lifecycle.emptiness import holds_node
 from joiner.lifecycle.failed_claims import failure_reason
@@ -50,6 +49,10 @@ class DisruptionUnderWay(Protocol):
     @property
     def replacements(self) -> tuple[str, ...]:
         """Return the names of the claims that replace them."""
+
+    @property
+    def since(self) -> int:
+        """Return when its nodes were marked, in epoch seconds."""
 
     @property
     def deadline(self) -> int:
@@ -108,8 +111,9 @@ def judge_disruption(
     if not left:
         return Finished()
     if record.requests:
-        return _judge_requested(record, left, tuple(name for name in left if _is_marked(claims[name], tainted)), at)
-    if unmarked := [name for name in left if not _is_marked(claims[name], tainted)]:
+        marked = tuple(name for name in left if _is_marked(record, claims[name], tainted))
+        return _judge_requested(record, left, marked, at)
+    if unmarked := [name for name in left if not _is_marked(record, claims[name], tainted)]:
         return Undone(left, f"{unmarked[0]} was not marked completely", failed=False)
     return _judge_replacements(record, left, claims, at)
 
@@ -129,8 +133,11 @@ def _judge_replacements(
     return Waiting(f"replacement {waiting[0]} is not initialized")
 
 
-def _is_marked(claim: NodeClaim, tainted: Collection[str]) -> bool:
-    return claim.name in tainted and claim.conditions.true(DISRUPTION_REASON)
+def _is_marked(record: DisruptionUnderWay, claim: NodeClaim, tainted: Collection[str]) -> bool:
+    """Return whether this disruption marked the node completely; an earlier one may have left its condition."""
+    condition = claim.conditions[DISRUPTION_REASON]
+    mine = condition.since is None or condition.since.timestamp() >= record.since
+    return claim.name in tainted and condition.true and mine
 
 
 def _judge_requested(record: DisruptionUnderWay, left: tuple[str, ...], marked: tuple[str, ...], at: int) -> Verdict:
@@ -172,24 +179,10 @@ def back_off_id(pool: str) -> str:
     return OF_DISRUPTIONS + pool
 
 
-def mark_patch(node: Node) -> dict[str, Any] | None:
-    """Return the merge patch that taints a node; None if it is tainted. Load balancers keep the node until its
-    retirement."""
-    if any(taint.matches(DISRUPTED_TAINT) for taint in node.taints):
-        return None
-    return _patch(node, (*node.taints, DISRUPTED_TAINT))
-
-
-def _patch(node: Node, taints: Iterable[Taint]) -> dict[str, Any]:
-    return {
-        "metadata": {"resourceVersion": node.resource_version},
-        "spec": {"taints": [taint.to_kube() for taint in taints]},
-    }
-
-
 def as_disrupted(claim: NodeClaim, reason: str, message: str, *, at: datetime) -> NodeClaim:
-    """Return the claim of a node that was chosen for disruption."""
-    return claim.with_condition(DISRUPTION_REASON, "True", reason, message[:512], at=at)
+    """Return the claim of a node that was chosen for disruption; the condition begins now."""
+    before = claim.without_condition(DISRUPTION_REASON)
+    return before.with_condition(DISRUPTION_REASON, "True", reason, message[:512], at=at)
 
 
 def as_kept(claim: NodeClaim) -> NodeClaim | None:

@@ -14,8 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from joiner import names
-from joiner.cluster import Node, Pod, Taint
-from joiner.cluster.taints import DISRUPTED_TAINT
+from joiner.cluster import Node, Pod
 from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.lifecycle.node_health import find_bad_conditions
@@ -27,11 +26,6 @@ from joiner.pools.timestamps import format_timestamp
 RETIRED_AT_ONCE: Final = 100
 """Maximum of claims in one execution; the next one retires the others. All entries are one result; 256 KiB hold about
 250 of the longest.
-"""
-
-EXCLUDED: Final = "karpenter"
-"""The value of the label that excludes a node from load balancers; only the key has an effect, and Karpenter writes
-this value.
 """
 
 VOLUMES_DETACHED: Final = "VolumesDetached"
@@ -321,31 +315,6 @@ def first_stage(reason: RetirementReason, instance: str, node: Node | None) -> R
     if node is not None and reason is not RetirementReason.LOST:
         return RetirementStage.DRAINING
     return RetirementStage.DRAINED if instance else RetirementStage.TERMINATED
-
-
-def taint_patch(node: Node) -> dict[str, Any] | None:
-    """Return the merge patch that taints a node and excludes it from load balancers; None if that is done."""
-    there = any(taint.matches(DISRUPTED_TAINT) for taint in node.taints)
-    if there and names.EXCLUDE_FROM_LOAD_BALANCERS in node.labels:
-        return None
-    taints = node.taints if there else (*node.taints, DISRUPTED_TAINT)
-    return _patch(node, taints, node.labels.get(names.EXCLUDE_FROM_LOAD_BALANCERS, EXCLUDED))
-
-
-def untaint_patch(node: Node) -> dict[str, Any] | None:
-    """Return the merge patch that undoes both."""
-    taints = tuple(taint for taint in node.taints if not taint.matches(DISRUPTED_TAINT))
-    label = node.labels.get(names.EXCLUDE_FROM_LOAD_BALANCERS)
-    if taints == node.taints and label != EXCLUDED:
-        return None
-    return _patch(node, taints, None if label == EXCLUDED else label)
-
-
-def _patch(node: Node, taints: Iterable[Taint], label: str | None) -> dict[str, Any]:
-    return {
-        "metadata": {"resourceVersion": node.resource_version, "labels": {names.EXCLUDE_FROM_LOAD_BALANCERS: label}},
-        "spec": {"taints": [taint.to_kube() for taint in taints]},
-    }
 
 
 def drain_deadline(claim: NodeClaim | None, noted: int) -> datetime | None:
