@@ -115,7 +115,7 @@ def test_a_node_with_a_taint_of_no_disruption_is_opened(grown: SimulatedCluster)
 def test_a_mark_that_is_undone_leaves_no_condition(grown: SimulatedCluster) -> None:
     """The condition of one claim is written, that of the other one is refused."""
     both = replace(REMOVED, claims=("default-1", "default-2"), moves={"default/web-1": "n", "default/web-2": "n"})
-    refused = []
+    refused: list[str] = []
 
     def refuses_once(method: str, path: str, answer: Answer) -> dict[str, Any]:
         if method == "PATCH" and path.endswith("/nodeclaims/default-2/status") and not refused:
