@@ -4,14 +4,15 @@
 * A pod is not deleted, by a request or with its node, if a PodDisruptionBudget then has fewer healthy pods than it
   asks for. Evictions are granted by the API server, which counts itself.
 * A voluntary disruption begins only while the nodes of the pool that leave or are not Ready are fewer than the budgets
-  of the pool allow, and not on a node that must not be disrupted, by its annotation or by that of its claim.
+  of the pool allow for its reason, and not on a node that must not be disrupted: by its annotation or by that of its
+  claim, by that of a pod on it, or by a PodDisruptionBudget that allows no eviction of a pod on it.
 
 What a disruption is, is not read from Joiner. It begins with the first version of a node or its claim that has the
 taint `karpenter.sh/disrupted` or a deletion. It ended a pod if the identity of one of Joiner's functions evicted or
 deleted the pod, or deleted its node (the audit log). It is *forced* if the instance had ended or was struck before, or
-if the node was unhealthy: then no rule holds. It is *asked for* if a user deleted node, claim or pool, if the claim has
-expired, or if a static pool has too many nodes: then only the rules of pods hold. Every other is voluntary. The
-deadline of a claim's `terminationGracePeriod` ends the rules of pods.
+if the node was unhealthy for longer than its pool tolerates: then no rule holds. It is *asked for* if a user deleted
+node, claim or pool, if the claim has expired, or if a static pool has too many nodes: then only the rules of pods that
+end hold. Every other is voluntary. The deadline of a claim's `terminationGracePeriod` ends the rules of pods.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from typing import Final
 
 from joiner_local.control_plane.kube_api import Object
 from tests.e2e.allowed_disruptions import count_allowed, seconds
+from tests.e2e.begun_disruptions import BUDGETS_OF, BegunDisruption
 from tests.e2e.cluster_history import ClusterHistory, Removal
 from tests.e2e.observed_manifests import (
     SOON,
@@ -40,24 +42,16 @@ from tests.e2e.observed_manifests import (
     pool_of,
 )
 from tests.e2e.replayed_cluster import KNOWN_AFTER, ReplayedCluster
+from tests.e2e.tolerated_conditions import find_intolerable
 
 EXPIRATION: Final = "joiner.dev/expiration"
 REBALANCE: Final = "joiner.dev/rebalance"
 SCHEDULE: Final = "joiner.dev/schedule"
-UNHEALTHY: Final = {
-    "Ready": ("False", "Unknown"),
-    "AcceleratedHardwareReady": ("False",),
-    "ContainerRuntimeReady": ("False",),
-    "KernelReady": ("False",),
-    "NetworkingReady": ("False",),
-    "StorageReady": ("False",),
-}
-"""Conditions of a node, and the statuses for which it is repaired."""
 POD_COLLECTOR: Final = "system:serviceaccount:kube-system:pod-garbage-collector"
 """It deletes the pods of a node that is gone."""
 GRACE: Final = 30  # seconds, the default of a pod
-EMPTY: Final = "Empty"
-REASONS: Final = ("Underutilized", "Drifted")
+DRAIN: Final = ("joiner.dev/drain", "rollout")
+"""The annotation of a pod that no PodDisruptionBudget keeps, because a rollout replaces it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +64,10 @@ class Strike:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Since when a node leaves, and whether voluntarily."""
+    """Since when a node leaves, whether by force, and whether voluntarily."""
 
     since: float
+    forced: bool
     voluntary: bool
 
 
@@ -92,7 +87,10 @@ class DisruptionJudge:
         self._cluster = ReplayedCluster.of(self.history.start)
         self._forced: set[str] = set()  # names of gone nodes, which their pods outlive
         nodes = self._cluster.all("node").items()
-        self._leaving = {name: Leave(0.0, voluntary=False) for name, node in nodes if self._cluster.is_leaving(node)}
+        leaving = (name for name, node in nodes if self._cluster.is_leaving(node))
+        self._leaving = {name: Leave(0.0, forced=False, voluntary=False) for name in leaving}
+        self._begun: dict[str, BegunDisruption] = {}
+        """Voluntary disruptions without a known reason, by node."""
 
     def judge(self) -> list[str]:
         """Return a sentence for each violation."""
@@ -102,7 +100,8 @@ class DisruptionJudge:
             if change.kind == "pod" and before is not None and ends(before, change.found):
                 self._judge_end(before, change.at)
             if change.kind == "node" and before is not None and change.found is None:
-                self._judge_begin(change.key, before, change.at)  # it may go without a taint
+                self._note_begin(change.key, before, change.at)  # it may go without a taint
+                self._judge_begin(change.key, before, deleted=True)
                 if self._force(before, change.at):
                     self._forced.add(change.key)
                 self._leaving.pop(change.key, None)
@@ -110,26 +109,41 @@ class DisruptionJudge:
             if change.found is not None and change.kind in ("node", "claim"):
                 of_claim = change.kind == "claim"
                 self._look_at(cluster.node_of(change.found) if of_claim else (change.key, change.found), change.at)
+        for begun in self._begun.values():
+            self.violations.extend(begun.violations(()))
+        self._begun.clear()
         return self.violations
 
     # --- the begin of a disruption
 
-    def _look_at(self, node: tuple[str, Object] | None, at: float) -> None:
-        if node is not None and self._cluster.is_leaving(node[1]):
-            self._judge_begin(*node, at)
-        elif node is not None:
-            self._leaving.pop(node[0], None)
+    def _look_at(self, found: tuple[str, Object] | None, at: float) -> None:
+        if found is None:
+            return
+        name, node = found
+        if self._cluster.is_leaving(node):
+            self._note_begin(name, node, at)
+            if self._reasons(node) or self._cluster.is_deleted(node):
+                self._judge_begin(name, node, deleted=self._cluster.is_deleted(node))
+        else:
+            self._judge_begin(name, node, deleted=False)
+            self._leaving.pop(name, None)
 
-    def _judge_begin(self, name: str, node: Object, at: float) -> None:
+    def _note_begin(self, name: str, node: Object, at: float) -> None:
         if name in self._leaving:
             return
+        forced = bool(self._force(node, at))
         managed = pool_of(node) != ("", "") and is_initialized(node)
-        voluntary = managed and not self._force(node, at) and not self._request(name, node, at)
-        self._leaving[name] = Leave(at, voluntary)
+        voluntary = managed and not forced and not self._request(name, node, at)
+        self._leaving[name] = Leave(at, forced, voluntary)
         if voluntary:
             self.voluntary.append(name)
-            self.violations.extend(self._over_budget(name, node, at))
             self.violations.extend(self._against_annotations(name, node, at))
+            self._begun[name] = self._describe_begin(name, node, at)
+
+    def _judge_begin(self, name: str, node: Object, *, deleted: bool) -> None:
+        """Judge what depends on the reason, once: when it is stated, or will not be stated any more."""
+        if begun := self._begun.pop(name, None):
+            self.violations.extend(begun.violations(self._reasons(node), deleted=deleted))
 
     def _against_annotations(self, name: str, node: Object, at: float) -> Iterator[str]:
         claim = self._cluster.claim_of(node)
@@ -137,30 +151,48 @@ class DisruptionJudge:
             if at - self._cluster.protected.get(one, at) > KNOWN_AFTER:
                 yield f"{one} must not be disrupted, and node {name} leaves"
 
-    def _over_budget(self, name: str, node: Object, at: float) -> Iterator[str]:
+    def _describe_begin(self, name: str, node: Object, at: float) -> BegunDisruption:
         pool, cluster = pool_of(node), self._cluster
-        going = sorted({name, *(one for one in cluster.members(pool) if self._uses_budget(one, at))})
-        total = cluster.recent_size(pool, at)
-        allowed = [
-            count_allowed(version, reason, nodes=total, at=datetime.fromtimestamp(moment, UTC))
-            for version in cluster.recent_versions(pool, at)
-            for reason in self._reasons(name, node)
-            for moment in (at, at - KNOWN_AFTER)
-        ]
-        if len(going) > max(allowed, default=total):
-            yield (
-                f"{len(going)} of {total} nodes of {pool[0]} {pool[1]} leave or are not Ready, and its budgets allow "
-                f"{max(allowed)}: {', '.join(going)}"
-            )
+        total, claim = cluster.recent_size(pool, at), cluster.claim_of(node)
+        versions = cluster.recent_versions(pool, at)
+        moments = [datetime.fromtimestamp(moment, UTC) for moment in (at, at - KNOWN_AFTER)]
+        return BegunDisruption(
+            pool,
+            sorted({name, *(one for one in cluster.members(pool) if self._uses_budget(one, at))}),
+            total,
+            {
+                reason: max(
+                    (count_allowed(one, reason, nodes=total, at=moment) for one in versions for moment in moments),
+                    default=total,
+                )
+                for reason in BUDGETS_OF.values()
+            },
+            empty=not any(map(needs_a_node, cluster.pods_on(name))),
+            blocks=[f"{why}, and node {name} leaves" for why in self._find_blocks(name, at)],
+            has_deadline=claim is not None and claim[1]["spec"].get("terminationGracePeriod") is not None,
+        )
 
-    def _reasons(self, name: str, node: Object) -> tuple[str, ...]:
-        """Return the possible reasons; of these only the one that the claim states, if it states a possible one."""
-        empty = not any(map(needs_a_node, self._cluster.pods_on(name)))
-        possible = (EMPTY, *REASONS) if empty else REASONS
+    def _find_blocks(self, name: str, at: float) -> Iterator[str]:
+        """Yield why pods forbid the voluntary disruption of their node, as far as that was known."""
+        cluster = self._cluster
+        closed = [
+            (key, budget)
+            for key, budget in cluster.all("budget").items()
+            if at - cluster.closed.get(key, at) > KNOWN_AFTER
+        ]
+        for pod in filter(needs_a_node, cluster.pods_on(name)):
+            key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            if is_protected(pod, at) and at - cluster.protected.get(f"pod {key}", at) > KNOWN_AFTER:
+                yield f"pod {key} must not be disrupted"
+            if at - cluster.ready.get(key, at) > KNOWN_AFTER and DRAIN not in annotations(pod).items():
+                names = [budget for budget, found in closed if is_counted(pod, found)]
+                yield from (f"PodDisruptionBudget {budget} allows no eviction of pod {key}" for budget in names)
+
+    def _reasons(self, node: Object) -> list[str]:
+        """Return the reasons that the claim of a node states."""
         claim = self._cluster.claim_of(node)
         conditions = claim[1].get("status", {}).get("conditions", []) if claim else []
-        stated = [each["reason"] for each in conditions if each["type"] == "DisruptionReason"]
-        return tuple(each for each in possible if each in stated) or possible
+        return [each["reason"] for each in conditions if each["type"] == "DisruptionReason"]
 
     def _uses_budget(self, name: str, at: float) -> bool:
         """Return whether a node of a pool uses up its budget for another one that begins to leave."""
@@ -184,7 +216,9 @@ class DisruptionJudge:
         leave = self._leaving.get(node["metadata"]["name"])
         if self._has_ended(node, at if leave is None else min(at, leave.since)):
             return "its instance ended before it left"
-        return next((f"it is not {kind}" for kind, bad in UNHEALTHY.items() if condition(node, kind) in bad), "")
+        pool = pool_of(node)
+        bad = find_intolerable(node, self._cluster.all(pool[0]).get(pool[1]), at)
+        return f"it is not {bad} for longer than its pool tolerates" if bad else ""
 
     def _request(self, name: str, node: Object, at: float) -> str:
         """Return who asked for the end of a node; empty if nobody did."""
@@ -228,7 +262,10 @@ class DisruptionJudge:
         if not how or not needs_a_node(pod):
             return
         self.ended.append(pod["metadata"]["name"])
-        if name in self._forced if node is None else (self._force(node, at) or self._is_overdue(node, pod, at)):
+        leave = self._leaving.get(name)
+        if name in self._forced or (leave is not None and leave.forced):
+            return
+        if node is not None and (self._force(node, at) or self._is_overdue(node, pod, at)):
             return
         what = f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']} was {how}"
         if is_protected(pod, at):

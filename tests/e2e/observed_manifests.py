@@ -86,9 +86,14 @@ def needs_a_node(pod: Object) -> bool:
     return not (owners & {"DaemonSet", "Node"} or MIRROR in annotations(pod) or final or is_deleting(pod))
 
 
+def protection_of(pod: Object) -> str:
+    """Return the value of the annotation against the disruption of a pod; empty without one."""
+    return annotations(pod).get(DO_NOT_DISRUPT, annotations(pod).get(DO_NOT_EVICT, ""))
+
+
 def is_protected(pod: Object, at: float) -> bool:
     """Return whether the annotation of a pod forbids at a time that it is disrupted. An invalid value has no effect."""
-    value = annotations(pod).get(DO_NOT_DISRUPT, annotations(pod).get(DO_NOT_EVICT, ""))
+    value = protection_of(pod)
     if value == "true":
         return True
     try:

@@ -17,6 +17,7 @@ from tests.e2e.observed_manifests import (
     is_initialized,
     is_tainted,
     pool_of,
+    protection_of,
 )
 
 KNOWN_AFTER: Final = 15.0
@@ -32,7 +33,12 @@ class ReplayedCluster:
     not_ready: dict[str, float] = field(default_factory=dict)
     """Since when each node is not Ready."""
     protected: dict[str, float] = field(default_factory=dict)
-    """Since when nodes and claims (`node a`) have the annotation that forbids their disruption."""
+    """Since when nodes, claims and bound pods (`node a`) have the annotation that forbids their disruption. That of a
+    pod may be a duration, which can be over."""
+    ready: dict[str, float] = field(default_factory=dict)
+    """Since when each bound pod is Ready."""
+    closed: dict[str, float] = field(default_factory=dict)
+    """Since when each PodDisruptionBudget allows no eviction."""
     _versions: dict[Place, list[tuple[float, Object]]] = field(default_factory=dict)
     _sizes: dict[Place, list[tuple[float, int]]] = field(default_factory=dict)
     _claims: dict[str, str] = field(default_factory=dict)
@@ -54,15 +60,26 @@ class ReplayedCluster:
             self.objects[kind][key] = found
         if kind in ("pool", "provisioner") and found is not None:
             self._versions.setdefault((kind, key), []).append((change.at, found))
-        if kind in ("node", "claim"):
-            forbids = found is not None and annotations(found).get(DO_NOT_DISRUPT) == "true"
-            _note_since(self.protected, f"{kind} {key}", change.at, holds=forbids)
+        self._note_what_forbids(change)
         if kind == "claim" and found is not None:
             self._claims[instance_of_claim(found)] = key
         if kind == "node":
             _note_since(self.not_ready, key, change.at, holds=found is not None and condition(found, "Ready") != "True")
             for pool in {pool_of(each) for each in (before, found) if each is not None}:
                 self._sizes.setdefault(pool, []).append((change.at, len(self.members(pool))))
+
+    def _note_what_forbids(self, change: Change) -> None:
+        kind, key, at, found = change.kind, change.key, change.at, change.found
+        if kind in ("node", "claim"):
+            forbids = found is not None and annotations(found).get(DO_NOT_DISRUPT) == "true"
+            _note_since(self.protected, f"{kind} {key}", at, holds=forbids)
+        elif kind == "pod":
+            bound = found if found is not None and found["spec"].get("nodeName") else None
+            _note_since(self.protected, f"pod {key}", at, holds=bound is not None and protection_of(bound) != "")
+            _note_since(self.ready, key, at, holds=bound is not None and condition(bound, "Ready") == "True")
+        elif kind == "budget":
+            status = found.get("status", {}) if found is not None else {}
+            _note_since(self.closed, key, at, holds=status.get("disruptionsAllowed") == 0)
 
     def all(self, kind: str) -> Mapping[str, Object]:
         return self.objects.get(kind, {})
@@ -83,8 +100,12 @@ class ReplayedCluster:
         return (name, node) if node is not None and instance_of_node(node) == instance_of_claim(claim) else None
 
     def is_leaving(self, node: Object) -> bool:
+        return is_tainted(node) or self.is_deleted(node)
+
+    def is_deleted(self, node: Object) -> bool:
+        """Return whether a node or its claim is being deleted."""
         claim = self.claim_of(node)
-        return is_tainted(node) or is_deleting(node) or (claim is not None and is_deleting(claim[1]))
+        return is_deleting(node) or (claim is not None and is_deleting(claim[1]))
 
     def pods_on(self, node: str) -> list[Object]:
         return [pod for pod in self.all("pod").values() if pod["spec"].get("nodeName") == node]

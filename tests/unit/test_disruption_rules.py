@@ -1,5 +1,5 @@
-"""What the checker of the end-to-end tests calls a broken rule of disruption: each kind of violation is created and
-reported, and so is no case that only looks like one.
+"""What the checker of the end-to-end tests calls a broken budget of a pool, or a broken annotation of a node: each kind
+of violation is created and reported, and so is no case that only looks like one.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,12 @@ from tests.unit.written_history import NOON, READY, USER, Cluster, timestamp
 # --- budgets of pools
 
 TWO_OF_TWO: Final = "2 of 2 nodes of pool p leave or are not Ready, and its budgets allow 1: a, b"
+NONE_OF_TWO: Final = "1 of 2 nodes of pool p leave or are not Ready, and its budgets allow 0: a"
+
+
+def bad(kind: str, *, since: float) -> Mapping[str, str]:
+    """Return a condition of a node that is False since a time (seconds after noon)."""
+    return {"type": kind, "status": "False", "lastTransitionTime": timestamp(NOON + since)}
 
 
 def test_nodes_beyond_the_budget_of_their_pool_are_reported() -> None:
@@ -36,15 +42,13 @@ def test_a_claim_that_is_deleted_leaves_without_a_taint() -> None:
 def test_a_node_that_is_deleted_at_once_leaves_too() -> None:
     cluster = Cluster(budgets=[{"nodes": "0"}])
     cluster.remove_node(1, "a")
-    assert cluster.violations == [
-        "1 of 2 nodes of pool p leave or are not Ready, and its budgets allow 0: a",
-    ]
+    assert cluster.violations == [NONE_OF_TWO]
 
 
 @pytest.mark.parametrize(("not_ready", "found"), [(-60, [TWO_OF_TWO]), (-5, [])])
 def test_a_node_that_is_not_ready_counts_once_it_is_known(not_ready: float, found: list[str]) -> None:
     cluster = Cluster()
-    cluster.condition(not_ready, "node", "a", {**READY, "status": "False"})
+    cluster.condition(not_ready, "node", "a", bad("Ready", since=not_ready))
     cluster.taint(1, "b")
     assert cluster.violations == found
 
@@ -62,7 +66,7 @@ def test_what_leaves_involuntarily_breaks_no_budget() -> None:
     asked.delete_claim(1, "a", by=USER)
     struck.strike(0, "a", "interrupt")
     struck.taint(1, "a")
-    unhealthy.condition(0, "node", "a", {"type": "KernelReady", "status": "False"})
+    unhealthy.condition(-1800, "node", "a", bad("KernelReady", since=-1800))
     unhealthy.taint(1, "a")
     lost.end_instance(0, "a")
     lost.taint(1, "a")
@@ -123,15 +127,97 @@ def test_a_window_is_open_in_the_time_zone_of_its_pool() -> None:
     assert (len(here.violations), len(there.violations)) == (0, 1)
 
 
-def test_a_budget_holds_for_its_reasons() -> None:
-    budgets: list[Mapping[str, Any]] = [{"nodes": "0", "reasons": ["Underutilized"]}, {"nodes": "1"}]
-    drifted, underutilized, empty = (Cluster(budgets=budgets) for _ in range(3))
-    for cluster, reason in ((drifted, "Drifted"), (underutilized, "Underutilized")):
-        cluster.pod("web", "a")
-        cluster.state(0, "a", reason)
+@pytest.mark.parametrize(
+    ("unhealthy", "declared", "found"),
+    [
+        (bad("Ready", since=-60), {}, 1),
+        (bad("Ready", since=-1800), {}, 0),
+        (bad("AcceleratedHardwareReady", since=-600), {}, 0),
+        (bad("Ready", since=-60), {"joiner.dev/node-repair-tolerances": "StorageReady=Never,Ready=1m"}, 0),
+        (bad("Ready", since=-1800), {"joiner.dev/node-repair-tolerances": "Ready=Never"}, 1),
+        (bad("Ready", since=-1800), {"joiner.dev/node-repair": "disabled"}, 1),
+    ],
+)
+def test_an_unhealthy_node_is_excused_after_the_tolerance_of_its_pool(
+    unhealthy: Mapping[str, str], declared: Mapping[str, str], found: int
+) -> None:
+    cluster = Cluster(budgets=[{"nodes": "0"}], pool_annotations=declared)
+    cluster.pod("db", "a", protection="true")
+    cluster.condition(-60, "node", "a", unhealthy)
+    cluster.taint(1, "a")
+    cluster.evict(2, "db")
+    expected = [
+        NONE_OF_TWO,
+        "pod default/db must not be disrupted, and node a leaves",
+        "pod default/db was evicted on node a, and must not be disrupted",
+    ]
+    assert sorted(cluster.violations) == (expected if found else [])
+
+
+def test_a_node_that_recovers_while_it_is_repaired_is_excused() -> None:
+    cluster = Cluster(budgets=[{"nodes": "0"}])
+    cluster.pod("db", "a", protection="true")
+    cluster.condition(-60, "node", "a", bad("Ready", since=-1800))
+    cluster.taint(1, "a")
+    cluster.condition(2, "node", "a", READY)
+    cluster.evict(3, "db")
+    assert cluster.violations == []
+
+
+ONLY_OTHERS: Final[list[Mapping[str, Any]]] = [{"nodes": "0", "reasons": ["Underutilized"]}, {"nodes": "1"}]
+
+
+@pytest.mark.parametrize("stated", [0, 2])  # Joiner taints the node first
+@pytest.mark.parametrize(("reason", "found"), [("Drifted", []), ("Expired", []), ("Underutilized", [NONE_OF_TWO])])
+def test_a_budget_holds_for_its_reasons(stated: float, reason: str, found: list[str]) -> None:
+    cluster = Cluster(budgets=ONLY_OTHERS)
+    cluster.pod("web", "a")
+    if stated < 1:
+        cluster.state(stated, "a", reason)
+    cluster.taint(1, "a")
+    if stated > 1:
+        cluster.state(stated, "a", reason)
+    cluster.delete_claim(20, "a")
+    cluster.remove_node(30, "a")
+    assert cluster.violations == found
+
+
+def test_a_reason_is_judged_by_the_nodes_that_left_at_its_begin() -> None:
+    late, first = Cluster(budgets=[*ONLY_OTHERS]), Cluster(budgets=[{"nodes": "1", "reasons": ["Drifted"]}])
+    for cluster in (late, first):
+        cluster.pod("web-1", "a")
+        cluster.pod("web-2", "b")
+    late.taint(1, "a")
+    late.taint(3, "b")
+    late.state(4, "a", "Drifted")
+    late.state(4, "b", "Drifted")
+    first.taint(1, "a")
+    first.taint(1, "b")
+    first.state(2, "b", "Underutilized")
+    first.state(2, "a", "Drifted")
+    assert late.violations == [TWO_OF_TWO]
+    assert first.violations == []
+
+
+def test_an_empty_node_without_a_stated_reason_needs_a_budget_for_empty_nodes() -> None:
+    budgets: list[Mapping[str, Any]] = [{"nodes": "0", "reasons": ["Empty"]}, {"nodes": "1"}]
+    empty, used, drifted, undone = (Cluster(budgets=[*budgets]) for _ in range(4))
+    used.pod("web", "a")
+    for cluster in (empty, used, drifted, undone):
         cluster.taint(1, "a")
-    empty.taint(1, "a")
-    assert [len(each.violations) for each in (drifted, underutilized, empty)] == [0, 1, 0]
+    drifted.state(2, "a", "Drifted")
+    for cluster in (empty, used, drifted):
+        cluster.delete_claim(3, "a")
+    undone.untaint(3, "a")
+    assert [each.violations for each in (empty, used, drifted, undone)] == [[NONE_OF_TWO], [], [], []]
+
+
+def test_a_disruption_is_judged_if_it_is_undone_before_it_states_a_reason() -> None:
+    undone = Cluster(budgets=[{"nodes": "0"}])
+    undone.taint(1, "a")
+    undone.untaint(2, "a")
+    undone.taint(3, "a")
+    assert undone.violations == [NONE_OF_TWO, NONE_OF_TWO]
 
 
 def test_a_node_with_pods_is_not_empty_whatever_its_claim_states() -> None:
@@ -139,9 +225,9 @@ def test_a_node_with_pods_is_not_empty_whatever_its_claim_states() -> None:
     used, unused = Cluster(budgets=[*budgets]), Cluster(budgets=[*budgets])
     used.pod("web", "a")
     for cluster in (used, unused):
-        cluster.state(0, "a", "Empty")
         cluster.taint(1, "a")
-    assert [len(each.violations) for each in (used, unused)] == [1, 0]
+        cluster.state(2, "a", "Empty")
+    assert [each.violations for each in (used, unused)] == [[NONE_OF_TWO], []]
 
 
 def test_a_percentage_is_rounded_up_and_the_strictest_budget_counts() -> None:
@@ -181,114 +267,3 @@ def test_a_node_that_must_not_be_disrupted_stays(kind: str, key: str) -> None:
 
     assert known.violations == [f"{kind} {key} must not be disrupted, and node a leaves"]
     assert too_new.violations == asked.violations == []
-
-
-# --- pods that must not be disrupted
-
-
-@pytest.mark.parametrize(
-    ("protection", "found"), [("true", 1), ("1h", 1), ("9m", 0), ("false", 0), ("later", 0), ("", 0)]
-)
-def test_a_protected_pod_does_not_end_before_its_time(protection: str, found: int) -> None:
-    cluster = Cluster()
-    cluster.pod("db", "a", protection=protection, started=-600)
-    cluster.taint(1, "a")
-    cluster.evict(2, "db")
-    expected = ["pod default/db was evicted on node a, and must not be disrupted"]
-    assert cluster.violations == expected[:found]
-
-
-def test_a_protected_pod_of_a_node_that_a_user_deleted_does_not_end_either() -> None:
-    cluster = Cluster()
-    cluster.pod("db", "a", protection="true")
-    cluster.delete_claim(1, "a", by=USER)
-    cluster.evict(2, "db")
-    assert cluster.violations == ["pod default/db was evicted on node a, and must not be disrupted"]
-
-
-def test_a_protected_pod_may_end_by_force_at_a_deadline_and_by_others() -> None:
-    forced, overdue, scaled, ended, daemon = (Cluster(claim={"terminationGracePeriod": "1m"}) for _ in range(5))
-    owner = [{"kind": "DaemonSet", "name": "agent"}]
-    for cluster in (forced, overdue, scaled, ended):
-        cluster.pod("db", "a", protection="true")
-    forced.strike(0, "a", "interrupt")
-    forced.taint(1, "a")
-    forced.evict(2, "db")
-    overdue.delete_claim(1, "a", by=USER)
-    overdue.delete(61, "db")
-    scaled.taint(1, "a")
-    scaled.delete(2, "db", by="system:serviceaccount:kube-system:replicaset-controller")
-    ended.finish(0, "db")
-    ended.delete(2, "db")
-    daemon.pod("agent", "a", protection="true")
-    daemon.change_metadata(0, "pod", "default/agent", ownerReferences=owner)
-    daemon.taint(1, "a")
-    daemon.evict(2, "agent")
-
-    assert [each.violations for each in (forced, overdue, scaled, ended, daemon)] == [[]] * 5
-
-
-def test_a_deadline_that_is_not_over_excuses_nothing() -> None:
-    cluster = Cluster(claim={"terminationGracePeriod": "1m"})
-    cluster.pod("db", "a", protection="true")
-    cluster.delete_claim(1, "a", by=USER)
-    cluster.delete(30, "db")
-    assert cluster.violations == ["pod default/db was deleted on node a, and must not be disrupted"]
-
-
-# --- PodDisruptionBudgets
-
-BELOW: Final = "which leaves 1 healthy pods of the 2 that PodDisruptionBudget default/web asks for"
-
-
-def served(healthy: int = 2) -> Cluster:
-    cluster = Cluster()
-    cluster.pod("web-1", "a")
-    cluster.pod("web-2", "b")
-    cluster.disruption_budget("web", healthy)
-    cluster.taint(1, "a")
-    return cluster
-
-
-def test_a_deletion_that_a_disruption_budget_forbids_is_reported_and_one_that_it_allows_is_not() -> None:
-    forbidden, allowed = served(2), served(1)
-    forbidden.delete(2, "web-1")
-    allowed.delete(2, "web-1")
-    assert forbidden.violations == [f"pod default/web-1 was deleted on node a, {BELOW}"]
-    assert allowed.violations == []
-
-
-def test_a_pod_that_is_deleted_with_its_node_counts() -> None:
-    ours, lost, user = served(2), served(2), served(2)
-    ours.end_instance(20, "a")
-    ours.remove_node(21, "a")
-    lost.end_instance(0, "a")
-    lost.remove_node(21, "a")
-    user.remove_node(21, "a", by=USER)
-    assert ours.violations == [f"pod default/web-1 was deleted with its node a, {BELOW}"]
-    assert lost.violations == user.violations == []
-
-
-def test_a_pod_that_was_not_healthy_or_is_of_another_app_leaves_as_many_healthy_ones() -> None:
-    sick, other = served(1), served(2)
-    sick.condition(1, "pod", "default/web-1", {**READY, "status": "False"})
-    sick.delete(2, "web-1")
-    other.pod("db", "a")
-    other.delete(2, "db")
-    assert sick.violations == other.violations == []
-
-
-def test_evictions_are_granted_by_the_api_server() -> None:
-    cluster = served(2)
-    cluster.evict(2, "web-1")
-    assert cluster.violations == []
-
-
-def test_pods_that_terminate_already_are_not_healthy() -> None:
-    cluster = served(1)
-    cluster.change_metadata(1, "pod", "default/web-2", deletionTimestamp=timestamp(NOON + 1))
-    cluster.delete(2, "web-1")
-    assert cluster.violations == [
-        "pod default/web-1 was deleted on node a, which leaves 0 healthy pods of the 1 that PodDisruptionBudget "
-        "default/web asks for"
-    ]

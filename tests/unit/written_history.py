@@ -70,10 +70,12 @@ class Cluster:
         made["status"] = {"phase": "Running", "startTime": timestamp(NOON + started), "conditions": [READY]}
         self._change(-300, "pod", f"default/{name}", made)
 
-    def disruption_budget(self, app: str, healthy: int) -> None:
+    def disruption_budget(self, app: str, healthy: int, *, allowed: int = 1, at: float = -300) -> None:
+        """Write a PodDisruptionBudget whose status allows so many evictions since a time."""
         made = manifest(app, namespace="default")
         made["spec"] = {"selector": {"matchLabels": {"app": app}}}
-        self._change(-300, "budget", f"default/{app}", {**made, "status": {"desiredHealthy": healthy}})
+        status = {"desiredHealthy": healthy, "disruptionsAllowed": allowed}
+        self._change(at, "budget", f"default/{app}", {**made, "status": status})
 
     def _change(self, at: float, kind: str, key: str, found: Object | None) -> None:
         self.changes.append(Change(len(self.changes), NOON + at, kind, key, copy.deepcopy(found)))
