@@ -13,7 +13,12 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, sweep_documents
-from joiner.adapters.disruption_items import count_evictions, find_last_moves, find_oldest_evictions
+from joiner.adapters.disruption_items import (
+    count_evictions,
+    find_last_moves,
+    find_last_reason,
+    find_oldest_evictions,
+)
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
@@ -113,6 +118,7 @@ class DisruptionPlanning:
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(world.pools, world.classes, world.problems),
             back_off=self._ledger.disruption_back_offs(now),
+            last_reason=find_last_reason(moved),
         )
 
 

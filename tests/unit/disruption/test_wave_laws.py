@@ -4,13 +4,14 @@ rules are computed here from the manifests alone, or by the independent checker 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from joiner.catalogue import Catalogue
-from joiner.disruption.disruption_history import NO_HISTORY
+from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
 from joiner.planning import Snapshot
@@ -31,7 +32,7 @@ from tests.unit.disruption.test_consolidation_laws import (
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONE, Json
 
 DRIFT = {"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": LONG_AGO}
-INPUTS = WaveInputs(Catalogue.from_json(CATALOGUE), (), CLASSES, NO_CEILINGS, NO_HISTORY)
+INPUTS = WaveInputs(Catalogue.from_json(CATALOGUE), (), CLASSES, NO_CEILINGS, DisruptionHistory())
 MOST_WAVES = 40
 BALANCE = 0.5
 """The least share of the price that is saved, in shares of the eviction cost."""
@@ -66,8 +67,10 @@ def outdated_clusters(draw: st.DrawFn) -> Lists:
     return {**lists, "nodeclaims": claims, "nodepools": pools}
 
 
-def waved(lists: Lists) -> Proposal:
-    return propose_wave(Snapshot.from_lists(lists), INPUTS, NOW)
+def waved(lists: Lists, last: str = "") -> Proposal:
+    """Return the wave that follows one with this reason."""
+    inputs = replace(INPUTS, history=DisruptionHistory(last_reason=last))
+    return propose_wave(Snapshot.from_lists(lists), inputs, NOW)
 
 
 def claims_of(lists: Lists) -> dict[str, Json]:
@@ -195,18 +198,18 @@ def broken_rules(lists: Lists, proposal: Proposal) -> list[str]:
 @examples(100, repeated=60)
 @given(outdated_clusters())
 def test_every_wave_keeps_all_rules_until_each_outdated_node_is_gone_or_has_a_reason(lists: Lists) -> None:
-    price = float("inf")
+    price, reason = float("inf"), ""
     for wave in range(MOST_WAVES):
-        proposal = waved(lists)
+        proposal = waved(lists, reason)
         if not proposal.actions:
             break
         assert broken_rules(lists, proposal) == []
-        if proposal.actions[0].reason == "Underutilized":
+        if reason == proposal.actions[0].reason == "Underutilized":
             assert proposal.price_per_hour < price
-            price = proposal.price_per_hour
+        price, reason = proposal.price_per_hour, proposal.actions[0].reason
         lists = carried_out(lists, proposal, wave)
 
-    last = waved(lists)
+    last = waved(lists, reason)
     assert last.actions == ()
     drifted = {name for name, claim in claims_of(lists).items() if DRIFT in claim["status"]["conditions"]}
     assert drifted <= {one.claim for one in last.kept if one.condition == "DisruptionBlocked"}

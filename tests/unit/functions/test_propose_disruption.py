@@ -8,6 +8,7 @@ import pytest
 
 from functions.propose_disruption import handler as propose_disruption
 from joiner.adapters import documents
+from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.catalogue import Catalogue
@@ -17,6 +18,7 @@ from joiner.planning.inputs.held_pools import find_edition
 from joiner.pools.pool_holds import OF_REPLICAS, PoolHold
 from tests.unit.disruption.initialized_nodes import LONG_AGO, claim_and_node, replica
 from tests.unit.disruption.proposed_consolidations import ON_DEMAND, pool
+from tests.unit.disruption.test_wave_choice import drifting_and_wasteful
 from tests.unit.functions.disruption_execution import records, task
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json
@@ -140,3 +142,18 @@ def test_a_node_of_a_static_pool_that_is_held_is_not_replaced(cluster: Simulated
     assert [one.message.partition(": ")[0] for one in held.kept if one.condition == "DisruptionBlocked"] == [
         "it is drifted (AMIDrift), and its pool lacks a replacement"
     ]
+
+
+def test_a_pool_that_drifts_for_long_takes_turns_with_the_consolidation_of_the_others(
+    cluster: SimulatedCluster,
+) -> None:
+    lists = {**drifting_and_wasteful(), "ec2nodeclasses": [node_class(1)]}
+    at = int(cluster.now.timestamp())
+    kinds = []
+    for number in range(4):
+        [action] = proposed(cluster, lists).actions
+        kinds.append(action.reason)
+        one = DisruptionRecord(f"{number}", "disrupt", action.reason, message="", claims=action.claims)
+        records(cluster).note_moves(one, at - 10 + number)
+
+    assert kinds == ["Drifted", "Underutilized", "Drifted", "Underutilized"]

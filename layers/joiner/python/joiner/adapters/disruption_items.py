@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 
@@ -99,6 +99,15 @@ def find_last_moves(moved: Iterable[MovedPods]) -> dict[str, datetime]:
         for one in sorted(moved, key=lambda each: each.at)
         for workload in one.workloads
     }
+
+
+def find_last_reason(moved: Collection[MovedPods]) -> str:
+    """Return the reason of the last move; empty if there is none.
+
+    >>> find_last_reason([MovedPods(9, "Drifted", {}, ()), MovedPods(8, "Underutilized", {}, ())])
+    'Drifted'
+    """
+    return max(moved, key=lambda each: each.at).reason if moved else ""
 
 
 @dataclass(frozen=True, slots=True)

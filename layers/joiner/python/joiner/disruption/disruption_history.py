@@ -30,6 +30,8 @@ class DisruptionHistory:
     ``recommended``: name of a claim -> when EC2 recommended to replace its Spot Instance, in epoch seconds.
     ``back_off``: key of a pool -> until when none of its nodes is replaced, because a replacement failed.
     ``closed_pools``: key of a pool -> why it cannot launch a node now (``pools.closed_pools``).
+    ``last_reason``: the reason of the last disruption that moved pods, in the last 24 hours; empty if none did.
+    ``replaced_first``: keys of pools whose outdated nodes are replaced before nodes of them are consolidated.
     """
 
     pod_events: Mapping[str, datetime] = field(default_factory=dict)
@@ -40,9 +42,13 @@ class DisruptionHistory:
     recommended: Mapping[str, int] = field(default_factory=dict)
     back_off: Mapping[str, datetime] = field(default_factory=dict)
     closed_pools: Mapping[str, str] = field(default_factory=dict)
+    last_reason: str = ""
+    replaced_first: Collection[str] = frozenset()
 
     def closed(self, claim: NodeClaim) -> str:
         """Return why the pool of the claim cannot replace its node, or an empty text."""
+        if claim.pool_key in self.replaced_first:
+            return f"the outdated nodes of {claim.pool_key} are replaced first"
         why = self.closed_pools.get(claim.pool_key, "")
         return f"{claim.pool_key} cannot launch a node: {why}" if why else ""
 

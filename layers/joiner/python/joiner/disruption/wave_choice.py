@@ -1,7 +1,9 @@
 """One wave of disruption: replacements of outdated nodes, or else consolidation.
 
 Source: Karpenter, core `pkg/controllers/disruption/controller.go`: drift comes before consolidation, and one method
-acts at a time. Both would count the same nodes against the same budgets.
+acts at a time. Both would count the same nodes against the same budgets. In Karpenter, nothing is consolidated while
+any pool has drifted nodes that may go. Here the other pools are consolidated between two waves of replacements, unless
+instances are at risk: a pool may drift for hours, or for ever if its new nodes drift, too.
 """
 
 from collections.abc import Collection, Mapping
@@ -11,7 +13,7 @@ from datetime import datetime
 from joiner.catalogue import Catalogue
 from joiner.disruption.consolidation import propose
 from joiner.disruption.disruption_history import DisruptionHistory
-from joiner.disruption.outdated_nodes import find_offerings_at_risk
+from joiner.disruption.outdated_nodes import ORDER, find_offerings_at_risk
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.replacements import propose_replacements
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
@@ -42,24 +44,36 @@ def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Propo
         history=inputs.history,
         policies=inputs.policies,
     )
-    if outdated.actions:
-        return outdated
+    if not outdated.actions:
+        return _followed_by(outdated, _consolidate(snapshot, inputs, inputs.history, now))
+    if inputs.history.last_reason in ORDER and all(one.reason != "Rebalance" for one in outdated.actions):
+        going = {name for one in outdated.actions for name in one.claims}
+        pools = frozenset(claim.pool_key for claim in snapshot.claims if claim.name in going)
+        others = _consolidate(snapshot, inputs, replace(inputs.history, replaced_first=pools), now)
+        if others.actions:
+            mine = {claim.name for claim in snapshot.claims if claim.pool_key in pools}
+            kept = tuple(one for one in others.kept if one.claim not in mine)
+            return _followed_by(outdated, replace(others, kept=kept, remaining=others.remaining + len(going)))
+    return outdated
+
+
+def _consolidate(snapshot: Snapshot, inputs: WaveInputs, history: DisruptionHistory, now: datetime) -> Proposal:
     made = propose(
         snapshot,
         inputs.catalogue,
-        {*inputs.unavailable, *find_offerings_at_risk(snapshot, inputs.history.recommended)},
+        {*inputs.unavailable, *find_offerings_at_risk(snapshot, history.recommended)},
         classes=inputs.classes,
         now=now,
         ceilings=inputs.ceilings,
-        history=inputs.history,
+        history=history,
         policies=inputs.policies,
     )
-    return replace(
-        made,
-        actions=tuple(one for one in made.actions if one.reason != "Empty"),
-        kept=(*outdated.kept, *made.kept),
-        remaining=made.remaining + outdated.remaining,
-    )
+    return replace(made, actions=tuple(one for one in made.actions if one.reason != "Empty"))
+
+
+def _followed_by(outdated: Proposal, made: Proposal) -> Proposal:
+    """Return the consolidation, with what is known of outdated nodes that are not replaced in this wave."""
+    return replace(made, kept=(*outdated.kept, *made.kept), remaining=made.remaining + outdated.remaining)
 
 
 def confirm(proposed: Proposal, fresh: Proposal) -> Proposal:
