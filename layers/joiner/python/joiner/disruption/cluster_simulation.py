@@ -172,6 +172,10 @@ class ClusterSimulation:
         """Return the keys of the pods on a node that can move."""
         return self.pods_of(self._nodes[node])
 
+    def node_of(self, name: str) -> NodeState:
+        """Return the existing node with this name."""
+        return self._nodes[name]
+
     def pods_of(self, node: NodeState) -> list[str]:
         """Return the keys of the pods on a node, existing or new, that can move."""
         return [key for keys in self.contents[node].values() for key in keys]

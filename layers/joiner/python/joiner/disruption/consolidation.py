@@ -17,13 +17,16 @@ from joiner.catalogue import Catalogue
 from joiner.catalogue.total_node_prices import NodePrices
 from joiner.disruption.cluster_simulation import ClusterSimulation, PlannerArguments
 from joiner.disruption.consolidation_worth import PoolTotals, fixed_by_policy, may_replace
+from joiner.disruption.dependent_actions import NEEDS_OTHERS, PodMove, join_dependent_actions
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch, find_candidates, total_by_pool
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
+from joiner.disruption.found_actions import FoundAction
+from joiner.disruption.independent_actions import find_allowed_action
 from joiner.disruption.least_node_age import why_too_young
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
 from joiner.disruption.wave_budgets import WaveBudgets
 from joiner.disruption.wave_plan import WaveWriter
-from joiner.disruption.wave_search import WaveSearch
+from joiner.disruption.wave_search import MOST_CHANGED, WaveSearch
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.limited_offer_search import has_supply
 from joiner.planning.model.blast_radius import as_running
@@ -94,7 +97,7 @@ class _Consolidation:
                     worth=lambda pod: worth.get(pod, 0.0),
                     saving_wanted=price_after - bound * (1 + gap),
                 ).run()
-                actions, dropped = WaveWriter(self.snapshot, self.world, simulation.place_of()).write(wave.actions)
+                actions, dropped = self._write(wave.actions, simulation, totals)
                 kept += _refused(movable, wave.refused | dropped, actions)
                 remaining += len(wave.postponed)
             actions = [*removed, *actions]
@@ -106,6 +109,28 @@ class _Consolidation:
             remaining=remaining,
             problems=found.problems,
         )
+
+    def _write(
+        self, found: Sequence[FoundAction], simulation: ClusterSimulation, totals: PoolTotals
+    ) -> tuple[list[DisruptionAction], dict[str, str]]:
+        """Return the actions that keep every rule, all together and each without the others, and why the nodes of the
+        others stay, by name."""
+        places = simulation.place_of()
+
+        def find_moves(action: FoundAction) -> list[PodMove]:
+            homes = ((pod, simulation.node_of(one.node.name)) for one in action.removed for pod in one.pods)
+            rules = simulation.state.rules
+            return [PodMove(rules[simulation.group_of(pod.key).index], home, places[pod.key]) for pod, home in homes]
+
+        def join(one: FoundAction, other: FoundAction) -> FoundAction | None:
+            removed, opened = (*one.removed, *other.removed), (*one.opened, *other.opened)
+            if len(removed) + len(opened) > MOST_CHANGED:
+                return None
+            return find_allowed_action(simulation, totals, removed, opened)
+
+        joined = join_dependent_actions(found, find_moves, join)
+        actions, dropped = WaveWriter(self.snapshot, self.world, places).write(joined.actions)
+        return actions, dropped | {one.node.name: NEEDS_OTHERS for each in joined.postponed for one in each.removed}
 
     def _totals(self, prices: NodePrices) -> tuple[float, PoolTotals]:
         """Return the price of all managed nodes, and price and eviction cost of each pool."""

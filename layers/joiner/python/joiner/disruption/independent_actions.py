@@ -76,16 +76,7 @@ class ActionDivision:
         return not allowed, len(joined.removed + joined.opened) if allowed else -joined.saving, joined.names
 
     def _allowed(self, part: _Part) -> FoundAction | None:
-        """Return the action of a part; None if a rule forbids it. The nodes have been found to be replaceable, and
-        their budgets are taken."""
-        launched = [node.choice.one.offer for node in part.opened if node.choice]
-        if worthless(part.removed, part.saving, self.totals) or repeated_types(part.removed, launched):
-            return None
-        flexible = fleet_choices(self.simulation, part.removed, part.opened, part.saving)
-        if flexible is None:
-            return None
-        score = balanced_score(part.removed, part.saving, self.totals)
-        return FoundAction(part.removed, part.opened, part.saving, score, flexible)
+        return find_allowed_action(self.simulation, self.totals, part.removed, part.opened)
 
     def _independent_parts(self, action: FoundAction) -> list[_Part]:
         """Return the parts that share no link. A new node without a pod of the action is a part without a node."""
@@ -119,6 +110,21 @@ class ActionDivision:
     def _domains(self, pod: str, counted: Iterable[DomainCounts]) -> list[tuple[DomainCounts, str | None]]:
         labels = self.places[pod].labels
         return [(counts, labels.get(counts.key)) for counts in counted]
+
+
+def find_allowed_action(
+    simulation: ClusterSimulation, totals: PoolTotals, removed: Sequence[Candidate], opened: Sequence[NodeState]
+) -> FoundAction | None:
+    """Return the action that replaces these nodes by these new ones; None if a rule forbids it. The nodes have been
+    found to be replaceable, and their budgets are taken."""
+    saving = sum(one.price for one in removed) - sum(node.price for node in opened)
+    launched = [node.choice.one.offer for node in opened if node.choice]
+    if worthless(removed, saving, totals) or repeated_types(removed, launched):
+        return None
+    flexible = fleet_choices(simulation, removed, opened, saving)
+    if flexible is None:
+        return None
+    return FoundAction(tuple(removed), tuple(opened), saving, balanced_score(removed, saving, totals), flexible)
 
 
 def _of(opened: Iterable[NodeState], links: frozenset[object]) -> tuple[NodeState, ...]:

@@ -1,0 +1,105 @@
+"""Each action of a wave keeps every rule of the scheduler also if any of the others does not happen."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+
+from joiner.disruption.proposal import Proposal
+from tests.law_settings import examples
+from tests.plan_checker import check_plan
+from tests.unit.disruption.initialized_nodes import claim_and_node, replica
+from tests.unit.disruption.proposed_consolidations import cluster, drawn, proposed
+from tests.unit.disruption.test_consolidation_laws import Lists, as_plan, fragmented_clusters, without_removed
+from tests.unit.disruption.test_consolidation_laws import proposed as proposed_of_law
+from tests.unit.planning.drawn_clusters import CATALOGUE, ZONE, ZONES, Json, affinity, near, spread
+
+PROTECTED = {"karpenter.sh/do-not-disrupt": "true"}
+MOST_SUBSETS = 12
+
+
+def broken_subsets(lists: Lists, proposal: Proposal) -> list[str]:
+    """Return the rules that are broken if only some of the actions happen, smaller subsets first."""
+    sizes = range(1, len(proposal.actions))
+    subsets = itertools.chain.from_iterable(itertools.combinations(proposal.actions, size) for size in sizes)
+    found = []
+    for some in itertools.islice(subsets, MOST_SUBSETS):
+        part = replace(proposal, actions=some)
+        broken = check_plan(without_removed(lists, part), CATALOGUE, as_plan(part), tolerance=10.0)
+        found += [f"{[each.claims for each in some]}: {why}" for why in broken]
+    return found
+
+
+def two_nodes(first: Sequence[Json], second: Sequence[Json]) -> Lists:
+    """Return two nodes in one zone with these pods, and in another zone a large one that stays and has room."""
+    return cluster(
+        claim_and_node("first", kind="s.large"),
+        claim_and_node("second", kind="s.large"),
+        claim_and_node("room", kind="m.2xlarge", zone=ZONES[1], annotations=PROTECTED),
+        pods=[*first, *second],
+    )
+
+
+def pods_of(app: str, node: str, count: int, cpu: str, **fields: Any) -> list[Json]:
+    return [replica(f"{app}-{number}", f"node-{node}", app=app, cpu=cpu, **fields) for number in range(count)]
+
+
+def test_a_pod_that_follows_another_to_its_zone_leaves_with_it() -> None:
+    """The cache moves to the only room there is, and then the web pods can follow. Without the cache they cannot."""
+    web = pods_of("web", "second", 2, "600m", **affinity(podAffinity=[near(ZONE, "cache")]))
+    lists = two_nodes(pods_of("cache", "first", 1, "1200m"), web)
+
+    proposal = proposed(lists)
+
+    assert drawn(proposal) == ["first+second -> cache-0:node-room web-0:node-room web-1:node-room"]
+
+
+def two_rooms(first: Json, second: Json, *others: Json, small: str, large: str) -> Lists:
+    """Return a node with a pod in zone b and one in zone a, and room in the other zone of each: little room in zone
+    `small`, so that the larger pod fits only in zone `large`."""
+    return cluster(
+        claim_and_node("first", zone=ZONES[1]),
+        claim_and_node("second", zone=ZONES[0]),
+        claim_and_node("small", zone=small, annotations=PROTECTED),
+        claim_and_node("large", kind="m.2xlarge", zone=large, annotations=PROTECTED),
+        claim_and_node("c", zone=ZONES[2], annotations=PROTECTED),
+        pods=[first, second, replica("filler", "node-small", app="filler", cpu="700m"), *others],
+    )
+
+
+def test_a_pod_that_comes_where_another_one_left_leaves_with_it() -> None:
+    """The database moves to zone c, and then zone b has none: the web pod may go there."""
+    database = replica("db", "node-first", app="db", cpu="1500m")
+    web = replica("web", "node-second", app="web", cpu="900m", **affinity(podAntiAffinity=[near(ZONE, "db")]))
+
+    proposal = proposed(two_rooms(database, web, small=ZONES[1], large=ZONES[2]))
+
+    assert drawn(proposal) == ["first+second -> db:node-c web:node-small"]
+
+
+def test_a_pod_that_is_level_only_after_another_one_moved_leaves_with_it() -> None:
+    """One pod in each zone. The second one may move to zone b because the first one moves from there to zone a."""
+    first = replica("free", "node-first", app="web", cpu="900m")
+    second = replica("level", "node-second", app="web", cpu="1500m", topologySpreadConstraints=[spread()])
+    third = replica("third", "node-c", app="web", cpu="1800m")
+
+    proposal = proposed(two_rooms(first, second, third, small=ZONES[0], large=ZONES[1]))
+
+    assert drawn(proposal) == ["first+second -> free:node-small level:node-large"]
+
+
+def test_pods_without_such_a_rule_leave_independently() -> None:
+    lists = two_nodes(pods_of("cache", "first", 1, "1200m"), pods_of("web", "second", 2, "600m"))
+
+    assert sorted(drawn(proposed(lists))) == [
+        "first -> cache-0:node-room",
+        "second -> web-0:node-room web-1:node-room",
+    ]
+
+
+@examples(40, repeated=20)
+@given(fragmented_clusters())
+def test_each_part_of_a_wave_keeps_all_rules(lists: Lists) -> None:
+    assert broken_subsets(lists, proposed_of_law(lists)) == []
