@@ -121,10 +121,10 @@ def test_a_saving_that_budgets_keep_does_not_end_a_large_wave() -> None:
     assert {claim for action in proposal.actions for claim in action.claims} > set(few)
 
 
-def young(minutes: int, execution: str) -> tuple[Json, Json]:
-    """Return a half-used node that an execution launched so long ago."""
-    claim, node = claim_and_node("young", kind="s.large")
-    created = f"{NOW - timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%SZ}"
+def young(minutes: int, execution: str, *, boot: int = 0) -> tuple[Json, Json]:
+    """Return a half-used node of an execution, initialized so long ago, so many minutes after its launch."""
+    created, initialized = (f"{NOW - timedelta(minutes=age):%Y-%m-%dT%H:%M:%SZ}" for age in (minutes + boot, minutes))
+    claim, node = claim_and_node("young", kind="s.large", initialized_at=initialized)
     claim["metadata"] |= {"creationTimestamp": created, "annotations": {"joiner.dev/execution": execution}}
     return claim, node
 
@@ -144,6 +144,14 @@ def test_a_node_that_a_disruption_launched_is_left_alone_for_ten_minutes() -> No
     assert drawn(proposal_beside(young(9, "disrupt-20261121T115100-sweep"))) == []
     assert drawn(proposal_beside(young(10, "disrupt-20261121T115000-sweep"))) == removed
     assert drawn(proposal_beside(young(9, "up-20261121T115100"))) == removed
+
+
+def test_the_age_of_a_node_that_a_disruption_launched_counts_from_its_initialization() -> None:
+    hour = [pool({"joiner.dev/consolidation-least-node-age": "1h"})]
+
+    assert drawn(proposal_beside(young(9, "disrupt-20261121T114200-sweep", boot=9))) == []
+    assert drawn(proposal_beside(young(59, "disrupt-20261121T105200-sweep", boot=9), nodepools=hour)) == []
+    assert drawn(proposal_beside(young(59, "up-20261121T105200", boot=9), nodepools=hour)) != []
 
 
 def test_a_node_that_is_too_young_says_why_it_stays() -> None:

@@ -2,7 +2,9 @@
 
 A node that DISRUPT has launched is the result of a proposal. The next proposals, which are made while the pods of the
 wave still move, would rank it among the other nodes again, and could replace it a minute after its launch. So it is
-left alone for ten minutes, unless it becomes empty. A pool may set the least age of all of its nodes instead.
+left alone for ten minutes, unless it becomes empty. A pool may set the least age of all of its nodes instead. The age
+of such a node counts from its initialization, because pods move to it only then, however long its boot took. The age of
+others counts from their launch.
 """
 
 from datetime import datetime, timedelta
@@ -18,13 +20,14 @@ LEAST_AGE_OF_REPLACEMENTS: Final = timedelta(minutes=10)
 
 def is_old_enough(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
     """Return whether the node of this claim may be consolidated at its age."""
-    if claim.created is None:
-        return True
     least = pool.disruption.limits.least_node_age
-    if least is not None:
-        return now - claim.created >= timedelta(seconds=least)
     launched = claim.annotations.get(names.EXECUTION, "").startswith(DISRUPT_EXECUTIONS)
-    return not launched or now - claim.created >= LEAST_AGE_OF_REPLACEMENTS
+    if least is None and not launched:
+        return True
+    initialized = claim.conditions["Initialized"]
+    since = initialized.since if launched and initialized.true else None
+    began = since or claim.created
+    return began is None or now - began >= (LEAST_AGE_OF_REPLACEMENTS if least is None else timedelta(seconds=least))
 
 
 def why_too_young(pool: NodePool) -> str:
