@@ -1,6 +1,7 @@
 """Which kind of disruption a wave is: a pool that drifts for long does not keep the others from being consolidated."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -73,3 +74,29 @@ def test_instances_at_risk_are_replaced_before_anything_else() -> None:
     assert going(proposed({**lists, "nodepools": [replacing, lists["nodepools"][1]]}, history)) == [
         ("Rebalance", "old")
     ]
+
+
+@pytest.mark.parametrize("drifted", [False, True], ids=["consolidated", "drifted"])
+def test_a_pool_that_waits_after_a_failed_replacement_launches_none_for_other_pools(*, drifted: bool) -> None:
+    """The pods fit on nodes of both pools, and the preferred one failed."""
+    one = claim_and_node("one", kind="m.2xlarge", pool="plain")
+    one[0]["status"]["conditions"] += [DRIFT] if drifted else []
+    preferred = pool(name="preferred")
+    preferred["spec"]["weight"] = 10
+    lists = cluster(
+        one,
+        pods=[replica("web", "node-one", nodeSelector=ON_DEMAND)],
+        nodepools=[preferred, pool(name="plain")],
+        ec2nodeclasses=[REFERENCE],
+    )
+
+    def launched(**back_off: datetime) -> list[str]:
+        waits = {f"NodePool/{name}": until for name, until in back_off.items()}
+        actions = proposed(lists, DisruptionHistory(back_off=waits)).actions
+        return [new.pool_name for action in actions for new in action.replacements]
+
+    later = NOW + timedelta(minutes=1)
+    assert launched() == ["preferred"]
+    assert launched(preferred=later) == ["plain"]
+    assert launched(preferred=NOW) == ["preferred"]
+    assert launched(preferred=later, plain=later) == []

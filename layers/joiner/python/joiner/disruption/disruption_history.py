@@ -28,7 +28,8 @@ class DisruptionHistory:
     ``moves``: workload (``disruption_candidates.workload_of``) -> when a disruption last moved a pod of it, in
     the last 24 hours.
     ``recommended``: name of a claim -> when EC2 recommended to replace its Spot Instance, in epoch seconds.
-    ``back_off``: key of a pool -> until when none of its nodes is replaced, because a replacement failed.
+    ``back_off``: key of a pool -> until when none of its nodes is replaced, and it launches no replacement, because a
+    replacement failed.
     ``closed_pools``: key of a pool -> why it cannot launch a node now (``pools.closed_pools``).
     ``last_reason``: the reason of the last disruption that moved pods, in the last 24 hours; empty if none did.
     ``replaced_first``: keys of pools whose outdated nodes are replaced before nodes of them are consolidated.

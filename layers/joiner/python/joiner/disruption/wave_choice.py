@@ -18,6 +18,7 @@ from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.replacements import propose_replacements
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.pools import ResolvedNodeClass
+from joiner.pools.timestamps import format_timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class WaveInputs:
 
 def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Proposal:
     """Return the actions of the next wave, without empty nodes, which the sweep retires."""
+    snapshot = _without_failing_pools(snapshot, inputs.history, now)
     outdated = propose_replacements(
         snapshot,
         inputs.catalogue,
@@ -55,6 +57,17 @@ def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Propo
             kept = tuple(one for one in others.kept if one.claim not in mine)
             return _followed_by(outdated, replace(others, kept=kept, remaining=others.remaining + len(going)))
     return outdated
+
+
+def _without_failing_pools(snapshot: Snapshot, history: DisruptionHistory, now: datetime) -> Snapshot:
+    """Return the snapshot in which no pool launches a node while it waits after a failed replacement, whatever the
+    pools of the nodes that it would replace."""
+    waiting = {
+        pool: f"replacements failed: {pool} waits until {format_timestamp(until)}"
+        for pool, until in history.back_off.items()
+        if until > now
+    }
+    return replace(snapshot, closed_pools={**snapshot.closed_pools, **waiting})
 
 
 def _consolidate(snapshot: Snapshot, inputs: WaveInputs, history: DisruptionHistory, now: datetime) -> Proposal:
