@@ -29,7 +29,7 @@ from joiner.disruption.ending_limits import find_first_end
 from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
 from joiner.disruption.limiting_marks import find_limiting_ends
 from joiner.disruption.proposal import Proposal
-from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
+from joiner.disruption.wave_choice import WaveInputs, propose_wave
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.inputs.held_pools import find_standing_holds, with_held_pools
 from joiner.planning.plan_policies import DEFAULT_POLICIES
@@ -97,9 +97,9 @@ class DisruptionPlanning:
             self._history(world, now),
             self._policies,
         )
-        fresh = propose_wave(world, inputs, now)
         if keys["proposal"]:
-            return confirm(documents.get_proposal(self._store, keys["proposal"]), fresh), 0
+            return propose_wave(world, inputs, now, documents.get_proposal(self._store, keys["proposal"])), 0
+        fresh = propose_wave(world, inputs, now)
         ended = [(one, _time(mark.until)) for one, mark in zip(offerings, marks, strict=True)]
         ends = find_limiting_ends(ended, world, inputs.catalogue, inputs.history.recommended)
         end = find_first_end(world, inputs.history, [*ends, *(_time(hold.until) for hold in holds)], now)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from joiner.catalogue import Catalogue
 from joiner.disruption.disruption_history import DisruptionHistory
 from joiner.disruption.proposal import DisruptionAction, Proposal
-from joiner.disruption.wave_choice import WaveInputs, confirm, propose_wave
+from joiner.disruption.wave_choice import WaveInputs, propose_wave
 from joiner.planning import Snapshot
 from joiner.planning.plan_policies import NO_CEILINGS
 from tests.law_settings import examples
@@ -34,7 +34,7 @@ from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONE, Json
 DRIFT = {"type": "Drifted", "status": "True", "reason": "AMIDrift", "lastTransitionTime": LONG_AGO}
 INPUTS = WaveInputs(Catalogue.from_json(CATALOGUE), (), CLASSES, NO_CEILINGS, DisruptionHistory())
 MOST_WAVES = 40
-BALANCE = 0.5
+BALANCE = HALF = 0.5
 """The least share of the price that is saved, in shares of the eviction cost."""
 
 
@@ -67,10 +67,10 @@ def outdated_clusters(draw: st.DrawFn) -> Lists:
     return {**lists, "nodeclaims": claims, "nodepools": pools}
 
 
-def waved(lists: Lists, last: str = "") -> Proposal:
-    """Return the wave that follows one with this reason."""
+def waved(lists: Lists, last: str = "", before: Proposal | None = None) -> Proposal:
+    """Return the wave that follows one with this reason, as a first proposal or as the one after ``before``."""
     inputs = replace(INPUTS, history=DisruptionHistory(last_reason=last))
-    return propose_wave(Snapshot.from_lists(lists), inputs, NOW)
+    return propose_wave(Snapshot.from_lists(lists), inputs, NOW, before)
 
 
 def claims_of(lists: Lists) -> dict[str, Json]:
@@ -224,5 +224,17 @@ def test_a_wave_does_not_depend_on_the_order_of_lists_and_is_confirmed(lists: Li
     }
 
     assert waved(shuffled) == proposal
-    assert confirm(proposal, waved(shuffled)) == proposal
+    assert waved(shuffled, before=proposal) == proposal
     assert Proposal.from_json(proposal.to_json()) == proposal
+
+
+@examples(50, repeated=20)
+@given(outdated_clusters(), st.randoms(use_true_random=False))
+def test_what_a_second_proposal_confirms_of_a_wave_keeps_all_rules_without_the_rest(lists: Lists, chance: Any) -> None:
+    proposal = waved(lists)
+    some = tuple(action for action in proposal.actions if chance.random() < HALF)
+
+    confirmed = waved(lists, before=replace(proposal, actions=some))
+
+    assert {one.claims for one in confirmed.actions} <= {one.claims for one in some}
+    assert broken_rules(lists, confirmed) == []

@@ -8,7 +8,7 @@ command at a time. Here one wave contains every action that is worth its evictio
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -51,15 +51,17 @@ def propose(
     history: DisruptionHistory = NO_HISTORY,
     policies: PlanPolicies = DEFAULT_POLICIES,
     gap: float = GAP,
+    is_wanted: Callable[[DisruptionAction], bool] = lambda _: True,
 ) -> Proposal:
     """Return the actions of one wave, best first: empty nodes, then nodes whose pods can run cheaper elsewhere.
 
     ``unavailable``, ``classes``, ``ceilings`` and ``policies`` are those of ``joiner.planning.plan``. The budgets of
     pools and the PodDisruptionBudgets of the snapshot limit the wave; ``remaining`` counts the nodes that they
-    postpone. The actions together keep every rule. Each one may be left out without harm to the others.
+    postpone. The actions together keep every rule, and each of them keeps required affinity and anti-affinity without
+    the others. Only actions that ``is_wanted`` accepts are returned, and they keep every rule without the rest.
     """
     world = PlannerArguments(catalogue, frozenset(unavailable), classes, ceilings, policies)
-    return _Consolidation(snapshot, world, now, history).proposal(gap)
+    return _Consolidation(snapshot, world, now, history, is_wanted).proposal(gap)
 
 
 @dataclass(slots=True)
@@ -68,6 +70,7 @@ class _Consolidation:
     world: PlannerArguments
     now: datetime
     history: DisruptionHistory
+    is_wanted: Callable[[DisruptionAction], bool]
 
     def proposal(self, gap: float) -> Proposal:
         prices = self.world.prices(self.snapshot)
@@ -113,8 +116,7 @@ class _Consolidation:
     def _write(
         self, found: Sequence[FoundAction], simulation: ClusterSimulation, totals: PoolTotals
     ) -> tuple[list[DisruptionAction], dict[str, str]]:
-        """Return the actions that keep every rule, all together and each without the others, and why the nodes of the
-        others stay, by name."""
+        """Return the wanted actions, which keep every rule, and why the nodes of the others stay, by name."""
         places = simulation.place_of()
 
         def find_moves(action: FoundAction) -> list[PodMove]:
@@ -129,7 +131,7 @@ class _Consolidation:
             return find_allowed_action(simulation, totals, removed, opened)
 
         joined = join_dependent_actions(found, find_moves, join)
-        actions, dropped = WaveWriter(self.snapshot, self.world, places).write(joined.actions)
+        actions, dropped = WaveWriter(self.snapshot, self.world, places).write(joined.actions, self.is_wanted)
         return actions, dropped | {one.node.name: NEEDS_OTHERS for each in joined.postponed for one in each.removed}
 
     def _totals(self, prices: NodePrices) -> tuple[float, PoolTotals]:

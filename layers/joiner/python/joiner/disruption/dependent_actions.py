@@ -1,14 +1,16 @@
-"""Join actions of a wave that need one another by the rules between pods.
+"""Join actions of a wave that need one another by required affinity or anti-affinity.
 
-Every action of a wave must be possible without the others: one may be absent from the second proposal, may not be
-marked, or may be undone when its replacement fails. Resources allow that, because no node that is removed receives
-pods. The rules between pods do not: when an action moves a pod to another zone, the affinity, the anti-affinity or the
-spread of a pod of another action may be kept only then.
+Every action of a wave should be possible without the others: one may not be marked, or be undone when its replacement
+fails. Resources allow that, because no node that is removed receives pods. Rules between pods do not: when an action
+moves a pod to another zone, a pod of another action can be beside it, or where it was, only then.
 
-All moves together keep the rules. So each rule of a moved pod is a sum over the actions that must not leave a bound,
-and it holds for any of the other actions if the sum without those that help is within the bound. An action that needs
-others is joined with them, the one that helps most first. If the joined action is not allowed, the action is left to
-the next wave.
+All moves together keep the rules. So each rule of a moved pod is a bound for a sum over the actions, and it holds for
+any of the other actions if the sum without those that help is within the bound. An action that needs others is joined
+with them, the one that helps most first. If the joined action is not allowed, the action is left to the next wave.
+
+Topology spread is left out: in a workload that is spread over zones, nearly each move that makes one zone level makes
+room for others, so most actions would become one, which fails as a whole. A pod of an action that was to follow another
+one may go to another zone instead, or waits for a new node.
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from joiner.disruption.found_actions import FoundAction
-from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadRule, TopologyNode
+from joiner.planning.state.pod_topology import DomainCounts, GroupRules, TopologyNode
 
 NEEDS_OTHERS: Final = "its pods have a place only after other actions of the same wave"
 
@@ -44,7 +46,7 @@ def join_dependent_actions(
     moves: Callable[[FoundAction], Sequence[PodMove]],
     join: Callable[[FoundAction, FoundAction], FoundAction | None],
 ) -> JoinedActions:
-    """Return the actions in their order, each of which keeps all rules without any of the others.
+    """Return the actions in their order, each of which keeps these rules without any of the others.
 
     The counts of the rules are those after all actions. ``join`` returns the joined action, or None if a rule about
     actions forbids it.
@@ -117,7 +119,7 @@ class _Moves:
     def find_helper(self, action: FoundAction) -> FoundAction | None:
         """Return the action without which a rule of these pods may be broken, the one that helps most; None if there is
         none."""
-        asked: set[tuple[object, str | None]] = set()
+        asked: set[tuple[DomainCounts, str | None]] = set()
         for move in self._moves[action]:
             for slack, changes in self._bounds(move, action, asked):
                 helps = {other: number for other, number in changes.items() if number > 0 and other is not action}
@@ -132,7 +134,7 @@ class _Moves:
         return self._changes[counts][domain] if domain in self._changes.get(counts, {}) else {}
 
     def _bounds(
-        self, move: PodMove, action: FoundAction, asked: set[tuple[object, str | None]]
+        self, move: PodMove, action: FoundAction, asked: set[tuple[DomainCounts, str | None]]
     ) -> Iterator[tuple[int, Changes]]:
         """Yield for each rule of a pod at its new node by how much all actions together keep it, and by how much each
         of them helps. What is in ``asked`` was yielded before."""
@@ -143,9 +145,6 @@ class _Moves:
         for counts, most in rules.apart:
             if domain := _new(counts, labels.get(counts.key), asked):
                 yield self._apart(counts, domain, most)
-        for rule in rules.spreads:
-            if domain := _new(rule, labels.get(rule.spread.topology_key), asked):
-                yield from self._level(rule, domain)
 
     def _beside(self, counts: DomainCounts, domain: str, action: FoundAction) -> tuple[int, Changes]:
         """The pods of an affinity that are there without this action must be one or more. If it brings the first one,
@@ -163,23 +162,10 @@ class _Moves:
         changes = self._changes_of(counts, domain)
         return max(0, most - self._count(counts, domain)), {one: -number for one, number in changes.items()}
 
-    def _level(self, rule: SpreadRule, domain: str) -> Iterator[tuple[int, Changes]]:
-        """The domain of a pod is compared with each other domain; with none for hosts, and while there are fewer
-        domains than minDomains."""
-        counts, most = rule.counts, rule.spread.max_skew
-        if not rule.universe or len(rule.universe) < rule.spread.min_domains:
-            yield self._apart(counts, domain, most)
-            return
-        here = self._changes_of(counts, domain)
-        for other in sorted(rule.universe - {domain}):
-            there = self._changes_of(counts, other)
-            helps = {one: there.get(one, 0) - here.get(one, 0) for one in dict.fromkeys((*here, *there))}
-            yield max(0, most - self._count(counts, domain) + self._count(counts, other)), helps
 
-
-def _new(what: object, domain: str | None, asked: set[tuple[object, str | None]]) -> str | None:
+def _new(counts: DomainCounts, domain: str | None, asked: set[tuple[DomainCounts, str | None]]) -> str | None:
     """Return the domain, or None if it was asked before."""
-    if (what, domain) in asked:
+    if (counts, domain) in asked:
         return None
-    asked.add((what, domain))
+    asked.add((counts, domain))
     return domain

@@ -56,10 +56,12 @@ def propose_replacements(
     ceilings: Ceilings = NO_CEILINGS,
     history: DisruptionHistory = NO_HISTORY,
     policies: PlanPolicies = DEFAULT_POLICIES,
+    only: Collection[str] | None = None,
 ) -> Proposal:
     """Return the actions of one wave: instances at risk first, then nodes without pods, then the oldest drift.
 
-    No replacement is launched in an offering whose instances EC2 recommends to replace.
+    No replacement is launched in an offering whose instances EC2 recommends to replace. With ``only``, no nodes of
+    other claims are replaced.
 
     The arguments are those of ``joiner.disruption.consolidation.propose``. ``remaining`` counts the outdated nodes that
     a later wave may replace.
@@ -73,7 +75,8 @@ def propose_replacements(
     closed = {*unavailable, *find_offerings_at_risk(snapshot, history.recommended)}
     prices = planner.prices(snapshot, catalogue, classes=classes)
     found = find_outdated_nodes(snapshot, prices, now=now, history=history)
-    line = _Line(snapshot, found.due, history, now)
+    due = [one for one in found.due if only is None or one.claim.name in only]
+    line = _Line(snapshot, due, history, now)
     refused: dict[str, str] = {}
     chosen, made = _choose_wave(snapshot, line, refused, try_removal)
     actions = _write_actions(chosen, made) if chosen else []

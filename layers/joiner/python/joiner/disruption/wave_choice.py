@@ -33,10 +33,29 @@ class WaveInputs:
     policies: PlanPolicies = field(default_factory=PlanPolicies)
 
 
-def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Proposal:
-    """Return the actions of the next wave, without empty nodes, which the sweep retires."""
+def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime, before: Proposal | None = None) -> Proposal:
+    """Return the actions of the next wave, without empty nodes, which the sweep retires.
+
+    With the proposal of some seconds ``before``: only those actions that it contains, too, and that keep every rule
+    without the others.
+    """
     snapshot = _without_failing_pools(snapshot, inputs.history, now)
-    outdated = propose_replacements(
+    outdated = _replace(snapshot, inputs, now)
+    if not outdated.actions:
+        return _followed_by(outdated, _consolidate(snapshot, inputs, inputs.history, now, before))
+    if inputs.history.last_reason in ORDER and all(one.reason != "Rebalance" for one in outdated.actions):
+        going = _claims_of(outdated)
+        pools = frozenset(claim.pool_key for claim in snapshot.claims if claim.name in going)
+        others = _consolidate(snapshot, inputs, replace(inputs.history, replaced_first=pools), now, before)
+        if others.actions:
+            mine = {claim.name for claim in snapshot.claims if claim.pool_key in pools}
+            kept = tuple(one for one in others.kept if one.claim not in mine)
+            return _followed_by(outdated, replace(others, kept=kept, remaining=others.remaining + len(going)))
+    return outdated if before is None else _confirm_replacements(outdated, before, snapshot, inputs, now)
+
+
+def _replace(snapshot: Snapshot, inputs: WaveInputs, now: datetime, only: Collection[str] | None = None) -> Proposal:
+    return propose_replacements(
         snapshot,
         inputs.catalogue,
         inputs.unavailable,
@@ -45,18 +64,24 @@ def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime) -> Propo
         ceilings=inputs.ceilings,
         history=inputs.history,
         policies=inputs.policies,
+        only=only,
     )
-    if not outdated.actions:
-        return _followed_by(outdated, _consolidate(snapshot, inputs, inputs.history, now))
-    if inputs.history.last_reason in ORDER and all(one.reason != "Rebalance" for one in outdated.actions):
-        going = {name for one in outdated.actions for name in one.claims}
-        pools = frozenset(claim.pool_key for claim in snapshot.claims if claim.name in going)
-        others = _consolidate(snapshot, inputs, replace(inputs.history, replaced_first=pools), now)
-        if others.actions:
-            mine = {claim.name for claim in snapshot.claims if claim.pool_key in pools}
-            kept = tuple(one for one in others.kept if one.claim not in mine)
-            return _followed_by(outdated, replace(others, kept=kept, remaining=others.remaining + len(going)))
-    return outdated
+
+
+def _confirm_replacements(
+    outdated: Proposal, before: Proposal, snapshot: Snapshot, inputs: WaveInputs, now: datetime
+) -> Proposal:
+    """Return the replacements that the proposal before contains. If it lacks some, the others are planned anew without
+    them, until the plan of all that are left is the same as before."""
+    made, kept = outdated, confirm(before, outdated)
+    while kept.actions and len(kept.actions) < len(made.actions):
+        made = _replace(snapshot, inputs, now, only=_claims_of(kept))
+        kept = confirm(before, made)
+    return replace(outdated, actions=kept.actions)
+
+
+def _claims_of(proposal: Proposal) -> frozenset[str]:
+    return frozenset(name for action in proposal.actions for name in action.claims)
 
 
 def _without_failing_pools(snapshot: Snapshot, history: DisruptionHistory, now: datetime) -> Snapshot:
@@ -70,7 +95,10 @@ def _without_failing_pools(snapshot: Snapshot, history: DisruptionHistory, now: 
     return replace(snapshot, closed_pools={**snapshot.closed_pools, **waiting})
 
 
-def _consolidate(snapshot: Snapshot, inputs: WaveInputs, history: DisruptionHistory, now: datetime) -> Proposal:
+def _consolidate(
+    snapshot: Snapshot, inputs: WaveInputs, history: DisruptionHistory, now: datetime, before: Proposal | None
+) -> Proposal:
+    known = {_identity(action) for action in before.actions} if before is not None else set()
     made = propose(
         snapshot,
         inputs.catalogue,
@@ -80,6 +108,7 @@ def _consolidate(snapshot: Snapshot, inputs: WaveInputs, history: DisruptionHist
         ceilings=inputs.ceilings,
         history=history,
         policies=inputs.policies,
+        is_wanted=lambda action: before is None or _identity(action) in known,
     )
     return replace(made, actions=tuple(one for one in made.actions if one.reason != "Empty"))
 

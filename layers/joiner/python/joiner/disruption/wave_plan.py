@@ -6,7 +6,7 @@ the others are checked again.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,6 +29,7 @@ from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 
 NO_PLACE_TOGETHER: Final = "its pods have no place beside those of better actions of the same wave"
+UNWANTED: Final = "the proposal before did not contain this action"
 SAVING_AT_RISK: Final = 0.5
 """The share of the saving that the fleet may give up by launching alternatives."""
 
@@ -41,16 +42,21 @@ class WaveWriter:
     world: PlannerArguments
     places: Mapping[str, NodeState]
 
-    def write(self, actions: Sequence[FoundAction]) -> tuple[list[DisruptionAction], dict[str, str]]:
-        """Return the actions that keep every rule together, best first, and why the nodes of the others stay, by
-        name."""
+    def write(
+        self, actions: Sequence[FoundAction], is_wanted: Callable[[DisruptionAction], bool]
+    ) -> tuple[list[DisruptionAction], dict[str, str]]:
+        """Return the wanted actions that keep every rule together, best first, and why the nodes of the others stay, by
+        name. An action that keeps the rules only together with one that is not wanted is left out, too."""
         left = sorted(actions, key=lambda one: -one.saving / one.eviction_cost)
         dropped: dict[str, str] = {}
         while left:
             attempt = _Attempt(self, left)
             failed = attempt.failed()
             if not failed:
-                return attempt.written(), dropped
+                written = attempt.written()
+                failed = {one: UNWANTED for one, made in zip(left, written, strict=True) if not is_wanted(made)}
+                if not failed:
+                    return written, dropped
             left = [action for action in left if action not in failed]
             dropped |= {one.node.name: why for action, why in failed.items() for one in action.removed}
         return [], dropped
