@@ -38,7 +38,7 @@ def find_intolerable(node: Object, pool: Object | None, at: float) -> str:
     declared = annotations(pool) if pool is not None else {}
     if declared.get(REPAIR) == "disabled":
         return ""
-    tolerated = TOLERATED | _read(declared.get(TOLERANCES, ""))
+    tolerated = {**TOLERATED, **_read(declared.get(TOLERANCES, ""))}
     found = (
         each["type"]
         for each in node.get("status", {}).get("conditions", [])

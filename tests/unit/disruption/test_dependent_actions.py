@@ -3,18 +3,22 @@ left of a proposal after the second one keep every rule.
 """
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import given
 
 from joiner.catalogue import Catalogue
+from joiner.cluster import Taint
+from joiner.disruption.dependent_actions import PodMove, join_dependent_actions
 from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.found_actions import FoundAction
 from joiner.disruption.proposal import Proposal
 from joiner.disruption.wave_choice import WaveInputs, propose_wave
 from joiner.planning import Snapshot
 from joiner.planning.plan_policies import NO_CEILINGS
+from joiner.planning.state.pod_topology import DomainCounts, GroupRules
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.disruption.initialized_nodes import claim_and_node, replica
@@ -133,6 +137,38 @@ def test_pods_without_such_a_rule_leave_independently() -> None:
         "first -> cache-0:node-room",
         "second -> web-0:node-room web-1:node-room",
     ]
+
+
+@dataclass
+class Zone:
+    """A node in a zone, as rules see it."""
+
+    name: str
+    taints: Sequence[Taint] = ()
+    answers: dict[object, bool] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return {ZONE: self.name}
+
+
+def two_of_three(join: Callable[[FoundAction, FoundAction], FoundAction | None]) -> tuple[list[str], list[str]]:
+    """Return which actions are left and postponed of three: the web pod needs the cache in its new zone."""
+    names = ["cache", "web", "batch"]
+    counts = {name: DomainCounts(ZONE) for name in names}
+    for each in counts.values():
+        each.add(Zone("b"), 1)
+    rules = {name: GroupRules(feeds=[counts[name]]) for name in names}
+    rules["web"].affinity.append(counts["cache"])
+    actions = {FoundAction((), (), float(number), None): name for number, name in enumerate(names)}
+    moves = {one: [PodMove(rules[name], Zone("a"), Zone("b"))] for one, name in actions.items()}
+    found = join_dependent_actions(list(actions), moves.__getitem__, join)
+    return ([actions.get(one, "joined") for one in found.actions], [actions[one] for one in found.postponed])
+
+
+def test_an_action_that_may_not_be_joined_is_left_to_the_next_wave() -> None:
+    assert two_of_three(lambda _one, _other: FoundAction((), (), 9.0, None)) == (["joined", "batch"], [])
+    assert two_of_three(lambda _one, _other: None) == (["cache", "batch"], ["web"])
 
 
 @examples(40, repeated=20)
