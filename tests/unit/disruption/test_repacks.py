@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from joiner.disruption.disruption_candidates import Candidate
+from joiner.disruption.proposal import Proposal
 from joiner.disruption.repack_groups import MOST_NODES, RepackableNode, groups_of_few_nodes
 from joiner.planning import Snapshot
 from tests.unit.disruption.initialized_nodes import claim_and_node, replica
-from tests.unit.disruption.proposed_consolidations import ON_DEMAND, cluster, drawn, pool, proposed
+from tests.unit.disruption.proposed_consolidations import ON_DEMAND, cluster, drawn, pool, proposed, reasons
 from tests.unit.planning.drawn_clusters import Json
 
 ONE_TYPE = {"joiner.dev/spot-to-spot-consolidation": "true", "joiner.dev/spot-to-spot-least-types": "1"}
@@ -65,6 +66,38 @@ def test_a_few_nodes_are_repacked_together_wherever_they_are_in_the_order_of_unu
 
     assert drawn(proposal) == ["a+b+e -> m.xlarge/on-demand a0:default-1 b0:default-1 e0:default-1"]
     assert proposal.actions[0].saving_per_hour == pytest.approx(3 * 0.08 - 0.19)
+
+
+def four_for_three(full: int, *, costly: bool) -> Proposal:
+    """Return the proposal for four nodes whose pods fill three, beside so many full nodes. The price is above its
+    lower bound by one node in three and the full ones."""
+    pods = [*pods_of("a", "640m", "800m"), *pods_of("b", "640m", "800m"), *pods_of("c", "640m", "1120m")]
+    for number in (0, 2, 4) if costly else ():
+        pods[number]["metadata"]["annotations"] = COSTLY
+    pods += pods_of("d", "1120m")
+    others = [f"f{number:02}" for number in range(full)]
+    pods += [pod for name in others for pod in pods_of(name, "960m", "960m")]
+    return proposed(cluster(*(claim_and_node(name) for name in ("a", "b", "c", "d", *others)), pods=pods))
+
+
+def test_near_the_bound_a_repack_by_several_nodes_must_be_worth_its_evictions() -> None:
+    """Beside twelve full nodes, a sixteenth of the price is saved: for a fifth of the eviction cost, or for half."""
+    [action] = four_for_three(12, costly=False).actions
+    refused = four_for_three(12, costly=True)
+
+    assert action.claims == ("a", "b", "c", "d")
+    assert action.saving_per_hour == pytest.approx(0.08)
+    assert refused.actions == ()
+    assert reasons(refused)["node-d"] == (
+        "Unconsolidatable: packed anew together with other nodes, it would save $0.08/h for an eviction cost of 38: too"
+        " little so near the lower bound"
+    )
+
+
+def test_far_from_the_bound_a_repack_may_cost_more_evictions() -> None:
+    [action] = four_for_three(8, costly=True).actions
+
+    assert action.claims == ("a", "b", "c", "d")
 
 
 def repackable(names: Sequence[str], kinds: Sequence[str], worth: float) -> list[RepackableNode]:

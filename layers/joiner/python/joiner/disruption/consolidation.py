@@ -16,7 +16,7 @@ from typing import Final
 from joiner.catalogue import Catalogue
 from joiner.catalogue.total_node_prices import NodePrices
 from joiner.disruption.cluster_simulation import ClusterSimulation, PlannerArguments
-from joiner.disruption.consolidation_worth import PoolTotals, fixed_by_policy, may_replace
+from joiner.disruption.consolidation_worth import PoolTotals, PriceGoal, fixed_by_policy, may_replace
 from joiner.disruption.dependent_actions import NEEDS_OTHERS, PodMove, join_dependent_actions
 from joiner.disruption.disruption_candidates import Candidate, CandidateSearch, find_candidates, total_by_pool
 from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
@@ -88,8 +88,8 @@ class _Consolidation:
             bound, worth = self._lower_bound(movable, price - sum(one.price for one in empty))
             kept += [*fixed, *_keep_young(movable)]
             movable = [one for one in movable if one.old_enough]
-            price_after = price - sum(one.price for one in empty)
-            if price_after > bound * (1 + gap):
+            goal = PriceGoal(price - sum(one.price for one in empty), bound, gap)
+            if goal.saving_wanted > 0:
                 wave = WaveSearch(
                     simulation,
                     movable,
@@ -98,7 +98,7 @@ class _Consolidation:
                     refusal=lambda nodes: budgets.refusal(nodes, "Underutilized"),
                     take=lambda nodes: budgets.take(nodes, "Underutilized"),
                     worth=lambda pod: worth.get(pod, 0.0),
-                    saving_wanted=price_after - bound * (1 + gap),
+                    goal=goal,
                 ).run()
                 actions, dropped = self._write(wave.actions, simulation, totals)
                 kept += _refused(movable, wave.refused | dropped, actions)

@@ -20,6 +20,10 @@ BALANCE: Final = 2.0
 """Karpenter's k: an action is accepted from a score of 1/k."""
 LEAST_SAVING: Final = 1e-6
 """$/h. A smaller saving is an error of rounding."""
+NEAR: Final = 0.08
+"""While the price is above the lower bound by at most this share, repacks by several new nodes need a score."""
+LEAST_REPACK_SCORE: Final = 0.2
+"""The score that they need: the saved share of the price by the spent share of the eviction cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,28 @@ class PoolTotals:
 
     price: Mapping[str, float]
     eviction_cost: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PriceGoal:
+    """The price of the cluster and its lower bound in $/h, and the share above it at which a wave ends."""
+
+    price: float
+    lower_bound: float
+    gap: float
+
+    @property
+    def saving_wanted(self) -> float:
+        """Return what the wave is to save in $/h; negative if it is to save nothing."""
+        return self.price - self.lower_bound * (1 + self.gap)
+
+    def is_poor_repack(self, saved: float, saving: float, eviction_cost: float, totals: PoolTotals) -> bool:
+        """Return whether a repack needs a score, because $``saved``/h of the price are saved by the other actions, and
+        does not have it."""
+        if self.price - saved > self.lower_bound * (1 + NEAR):
+            return False
+        spent = eviction_cost / sum(totals.eviction_cost.values())
+        return saving / self.price < LEAST_REPACK_SCORE * spent
 
 
 def balanced_score(removed: Sequence[Candidate], saving: float, totals: PoolTotals) -> float | None:

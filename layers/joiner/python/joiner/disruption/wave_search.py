@@ -21,7 +21,7 @@ from typing import Final
 from joiner import names
 from joiner.cluster.eviction_costs import NODE_COST
 from joiner.disruption.cluster_simulation import ClusterSimulation
-from joiner.disruption.consolidation_worth import PoolTotals, balanced_score, worthless
+from joiner.disruption.consolidation_worth import PoolTotals, PriceGoal, balanced_score, worthless
 from joiner.disruption.disruption_candidates import Candidate
 from joiner.disruption.found_actions import FoundAction, FoundWave, RepackedGroup
 from joiner.disruption.independent_actions import ActionDivision
@@ -84,7 +84,7 @@ class WaveSearch:
         refusal: Callable[[Sequence[Candidate]], str],
         take: Callable[[Sequence[Candidate]], None],
         worth: Callable[[str], float],
-        saving_wanted: float,
+        goal: PriceGoal,
     ) -> None:
         self._simulation = simulation
         self._candidates = list(candidates)
@@ -93,13 +93,13 @@ class WaveSearch:
         self._refusal = refusal
         self._take = take
         self._worth = worth
-        self._wanted = saving_wanted
+        self._goal = goal
         self._offers = ReplacementOffers(simulation)
         self._homes = {one.node.name: simulation.pods_on(one.node.name) for one in self._candidates}
         self._wave = FoundWave()
         self._gone: set[str] = set()
         released = [one for one in self._candidates if not refusal((one,))]
-        self._released = saving_wanted * self._share_of_saving(released)
+        self._released = goal.saving_wanted * self._share_of_saving(released)
         self._mean_ratio = self._released / max(NODE_COST, sum(one.eviction_cost for one in released))
         self._queue: list[tuple[float, str, Candidate]] = []
         self._failed: dict[tuple[str, ...], float] = {}
@@ -143,7 +143,7 @@ class WaveSearch:
 
     @property
     def _enough(self) -> bool:
-        return self._saved >= self._wanted
+        return self._saved >= self._goal.saving_wanted
 
     def _remove_and_replace(self, least: float) -> None:
         """Delete and replace single nodes while the ratio is at least ``least``. The ratio of a node in the queue is
@@ -275,12 +275,27 @@ class WaveSearch:
             if saving >= max(LEAST_DIFFERENCE, LEAST_REPACK_SHARE * sum(one.price for one in some.nodes)):
                 if repeated:
                     attempts.append((some, excluded | repeated))
+                elif self._moves_too_many(some, saving):
+                    self._refuse_repack(some, saving)
                 elif (flexible := fleet_choices(simulation, some.removed, simulation.state.new, saving)) is not None:
                     if saving >= least * some.eviction_cost:
                         return self._keep(some, saving, flexible)
                     self._failed[group.names] = max(saving / some.eviction_cost, self._failed[group.names])
             simulation.roll_back()
         return False
+
+    def _moves_too_many(self, group: RepackedGroup, saving: float) -> bool:
+        """Return whether a repack by several new nodes, which Karpenter does not make, saves too little for its
+        evictions so near the lower bound."""
+        several = len(self._simulation.state.new) > 1
+        return several and self._goal.is_poor_repack(self._saved, saving, group.eviction_cost, self._totals)
+
+    def _refuse_repack(self, group: RepackedGroup, saving: float) -> None:
+        for one in group.nodes:
+            self._wave.refused[one.node.name] = (
+                f"packed anew together with other nodes, it would save ${saving:.2f}/h for an eviction cost of"
+                f" {group.eviction_cost:.0f}: too little so near the lower bound"
+            )
 
     def _repack_few(self) -> bool:
         """In a small cluster, repack the group of a few nodes that saves the most per eviction cost; return whether
