@@ -7,6 +7,7 @@ with priorities.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
@@ -40,6 +41,8 @@ class FakeEc2Client:
     fault: Fault | None = None
     consoles: dict[str, str] = field(default_factory=dict)
     """Console outputs, by instance id."""
+    lock: Lock = field(default_factory=Lock)
+    """Several threads launch at once, and each instance needs an id of its own."""
 
     def get_console_output(self, **asked: Any) -> Answer:
         return self._do("GetConsoleOutput", lambda: self._console(asked["InstanceId"]))
@@ -74,9 +77,10 @@ class FakeEc2Client:
 
     def _template(self, asked: Mapping[str, Any]) -> Answer:
         name = asked["LaunchTemplateName"]
-        if name in self.templates:
-            raise refused("CreateLaunchTemplate", "InvalidLaunchTemplateName.AlreadyExistsException")
-        self.templates[name] = asked["LaunchTemplateData"]
+        with self.lock:
+            if name in self.templates:
+                raise refused("CreateLaunchTemplate", "InvalidLaunchTemplateName.AlreadyExistsException")
+            self.templates[name] = asked["LaunchTemplateData"]
         return {}
 
     def _versions(self, name: str) -> Answer:
@@ -84,10 +88,11 @@ class FakeEc2Client:
 
     def _fleet(self, asked: Mapping[str, Any]) -> Answer:
         token = asked["ClientToken"]
-        if token not in self.fleets:
-            self.fleet_requests.append(asked)
-            self.fleets[token] = self._launched(asked)
-        return self.fleets[token]
+        with self.lock:
+            if token not in self.fleets:
+                self.fleet_requests.append(asked)
+                self.fleets[token] = self._launched(asked)
+            return self.fleets[token]
 
     def _launched(self, asked: Mapping[str, Any]) -> Answer:
         configs = asked["LaunchTemplateConfigs"]
