@@ -6,6 +6,8 @@ the constructs; `nag_suppressions.py` has a reason for each finding that is acce
 neither.
 """
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -66,10 +68,15 @@ def synthesise(name: str, folder: Path) -> tuple[Path, list[NagFinding]]:
     app = cdk.App(context=flags, outdir=str(folder), analytics_reporting=False)
     stack = ClusterStack(app, load_settings(ROOT / "clusters" / f"{name}.yaml"))
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     try:
-        app.synth()
+        # The CDK prints all findings, those that have a reason, too: hundreds
+        with contextlib.redirect_stderr(printed):
+            app.synth()
     except RuntimeError as reason:  # jsii raises one class for all errors
         if "Validation failed" not in str(reason):
+            printed.seek(0)
+            sys.stderr.write(printed.read())
             raise
     path = folder / f"{stack.stack_name}.template.json"
     path.write_text(
