@@ -1,16 +1,22 @@
 """Run many similar calls at a time, each with its own result: an error for one object does not stop the others.
 
+The errors that a caller handles for one object are results, for calls of APIs `call_failures.CALL_FAILURES`. Others are
+raised after all objects were tried.
+
 A function has a timeout. `call_each_in_time` starts no call after that time, and returns the items that are left.
 """
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from math import inf
 from typing import Final, TypeVar, cast
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Failure = TypeVar("Failure", bound=Exception)
+Failures = type[Failure] | tuple[type[Failure], ...]
+"""The error, or the errors, that a caller handles for each item."""
 
 RESERVE: Final = 12.0
 """Seconds of a function's timeout in which no call starts: running calls end, and the answer is written."""
@@ -44,30 +50,47 @@ class TimeLeft:
 UNBOUNDED: Final = TimeLeft()
 
 
+class _Left:
+    """The call did not start."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unexpected:
+    """The call raised an error that its caller does not handle for one item."""
+
+    reason: Exception
+
+
 def call_each(
-    items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS
+    items: Iterable[Item], call: Callable[[Item], Result], failure: Failures[Failure], *, workers: int = WORKERS
 ) -> list[tuple[Item, Result | Failure]]:
     """Call `call` for each item, several at a time; return each item with the result or the raised `failure`, in order.
+
+    All are tried, whatever a call raises. Then the first error that is no `failure` is raised, if any.
 
     >>> call_each([4, 0], lambda n: 8 // n, ZeroDivisionError)[0]
     (4, 2)
     """
 
-    def attempt(item: Item) -> Result | Failure:
+    def attempt(item: Item) -> Result | Failure | _Unexpected:
         try:
             return call(item)
         except failure as reason:
             return reason
+        except Exception as reason:
+            return _Unexpected(reason)
 
     todo = list(items)
     if len(todo) < 2:
-        return [(item, attempt(item)) for item in todo]
-    with ThreadPoolExecutor(max_workers=min(workers, len(todo))) as pool:
-        return list(zip(todo, pool.map(attempt, todo), strict=True))
+        answers = [attempt(item) for item in todo]
+    else:
+        with ThreadPoolExecutor(max_workers=min(workers, len(todo))) as pool:
+            answers = list(pool.map(attempt, todo))
+    return [(item, _expected(answer)) for item, answer in zip(todo, answers, strict=True)]
 
 
 def call_all(
-    items: Iterable[Item], call: Callable[[Item], Result], failure: type[Failure], *, workers: int = WORKERS
+    items: Iterable[Item], call: Callable[[Item], Result], failure: Failures[Failure], *, workers: int = WORKERS
 ) -> list[Result]:
     """Call `call` for each item, several at a time; return the results in order. All are tried, then the first
     `failure` is raised, if any.
@@ -78,7 +101,7 @@ def call_all(
 def call_each_in_time(
     items: Iterable[Item],
     call: Callable[[Item], Result],
-    failure: type[Failure],
+    failure: Failures[Failure],
     time_left: TimeLeft,
     *,
     workers: int = WORKERS,
@@ -99,7 +122,7 @@ def call_each_in_time(
     ]
 
 
-def results_of(answers: Iterable[tuple[Item, Result | Failure]], failure: type[Failure]) -> list[Result]:
+def results_of(answers: Iterable[tuple[Item, Result | Failure]], failure: Failures[Failure]) -> list[Result]:
     """Return the results of calls that were all tried; raise the first `failure` among them.
 
     >>> results_of([("a", 2), ("b", 4)], ZeroDivisionError)
@@ -113,5 +136,7 @@ def results_of(answers: Iterable[tuple[Item, Result | Failure]], failure: type[F
     return results
 
 
-class _Left:
-    """The call did not start."""
+def _expected(answer: Result | _Unexpected) -> Result:
+    if isinstance(answer, _Unexpected):
+        raise answer.reason
+    return answer
