@@ -1,7 +1,8 @@
 """Record launches: write the result of each launch to its claims, and create the wave that awaits the nodes.
 
 The function works from the ledger, so it also records launches of an execution that stopped. Each step can be repeated.
-A launch counts as recorded only when all its claims have their result.
+A launch counts as recorded only when all its claims have their result. A claim whose write fails stops neither the
+other launches nor the wave.
 """
 
 from collections.abc import Mapping, Sequence
@@ -84,10 +85,10 @@ class LaunchRecording:
         events = [event for result in results for event in result.events]
         events += self._record_failures([claim for claim in claims if claim.name in in_vain], now)
         return {
-            "launched": sum(len(result.launched) for result in complete),
+            "launched": sum(result.written for result in results),
             "short": sum(result.short for result in results),
             "failed": sum(result.failed for result in results),
-            "again": any(result.short for result in results) or len(complete) < len(known),
+            "again": any(result.short or result.again for result in results) or len(results) < len(known),
             "later": any(result.later for result in results) or any(not launch.closed for launch in launches),
             "throttled": any(result.later for result in results),
             "launching": lease.launches_ended != f"{task.lease_number}/{task.round}",

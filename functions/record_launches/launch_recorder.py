@@ -2,20 +2,21 @@
 them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from aws_lambda_powertools import Logger
 
+from joiner.adapters.call_failures import CALL_FAILURES, CallFailure, is_lasting
 from joiner.adapters.documents import launch_of
 from joiner.adapters.item_reading import BROKEN
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim, index_by_name, write_conditions, write_metadata, write_status
-from joiner.adapters.kube_errors import KubeError, NotFound
+from joiner.adapters.kube_errors import NotFound
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time, results_of
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each, call_each_in_time
 from joiner.catalogue import Catalogue, compute_allocatable, compute_capacity, family_labels
 from joiner.catalogue.instance_features import EFA
 from joiner.launching import Launch, LaunchOutcome, PairedInstance
@@ -38,6 +39,8 @@ class RecordedLaunch:
     launch: str
     launched: Sequence[NodeClaim]
     forgotten: Sequence[str] = ()
+    written: int = 0
+    """The number of claims with an instance that no earlier recording has counted."""
     short: int = 0
     failed: int = 0
     later: bool = False
@@ -45,7 +48,9 @@ class RecordedLaunch:
     price_per_hour: float = 0.0
     events: Sequence[Event] = ()
     complete: bool = True
-    """False if the time ended first: the next recording of the launch continues."""
+    """False if the time ended first, or if a write failed: the next recording of the launch continues."""
+    again: bool = False
+    """Whether another pass may complete it at once: no write is refused for a lasting reason."""
 
 
 class LaunchRecorder:
@@ -82,46 +87,61 @@ class LaunchRecorder:
             return None
 
     def record(self, record: LaunchRecord, content: Content, claims: Iterable[NodeClaim]) -> RecordedLaunch:
-        """Write the outcome to the launch's claims; a refused write raises, and the whole recording is tried again."""
+        """Write the outcome to the launch's claims. A claim whose write fails stops no other: the launch is then not
+        complete, and its next recording writes what is missing.
+        """
         (launch, outcome), known = content, index_by_name(claims)
+        _log_lost_claims(record, outcome, known)
         with_instance = [(each, known[each.claim], launch) for each in outcome.launched if each.claim in known]
-        written, late = self._write_in_time(with_instance)
-        launched = [claim for claim in written if claim is not None]
-        for lost in outcome.launched:
-            if (
-                lost.claim not in known
-            ):  # a person deleted the claim during the launch; garbage collection terminates its instance
-                logger.warning(
-                    "an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id
-                )
+        answers, late = call_each_in_time(with_instance, self._write_launched, CALL_FAILURES, self._time_left)
+        launched = [answer for _, answer in answers if isinstance(answer, NodeClaim)]
+        failed = [(claim, answer) for (_, claim, _), answer in answers if isinstance(answer, CALL_FAILURES)]
         unmet = [known[name] for name in outcome.unmet if name in known]
         if late or (unmet and self._time_left.over):  # the unmet together: the caller reads the claims of all of them
-            logger.warning("the time ended before a launch was recorded", launch=record.id, left=late + len(unmet))
-            return RecordedLaunch(
-                record.id, launched, (), 0, 0, later=False, price_per_hour=0, events=(), complete=False
-            )
-        call_all(unmet, lambda claim: self._write_unmet(claim, outcome), KubeError)
-        call_all(outcome.unmet, self._ledger.unassign, KubeError)
-        pool = next((Subject.pool(each) for each in self._world.pools if each.key == launch.pool), None)
-        owner = pool or next((Subject.claim(each) for each in known.values() if each.key == launch.pool), None)
+            logger.warning("the time ended before a launch was recorded", launch=record.id, left=len(late) + len(unmet))
+            return RecordedLaunch(record.id, launched, complete=False, again=True)
+        for claim, answer in call_each(unmet, lambda claim: self._write_unmet(claim, outcome), CALL_FAILURES):
+            failed += [(claim, answer)] if isinstance(answer, CALL_FAILURES) else []
+        forgotten = [name for name in outcome.unmet if name not in {claim.name for claim, _ in failed}]
+        call_all(forgotten, self._ledger.unassign, CALL_FAILURES)
+        _log_failures(record, failed)
+        return self._result(record.id, content, known, _ClaimWrites(launched, forgotten, failed))
+
+    def _result(
+        self, launch_id: str, content: Content, known: Mapping[str, NodeClaim], writes: "_ClaimWrites"
+    ) -> RecordedLaunch:
+        """Return what was recorded. The claims that an earlier recording of an incomplete launch wrote count once."""
+        (launch, outcome), complete = content, not writes.failed
+        written = [claim for claim in writes.launched if complete or not known[claim.name].launched]
+        ended = [name for name in writes.forgotten if complete or name in known]
+        counted = {each.claim for each in outcome.launched} if complete else {claim.name for claim in written}
+        owner = self._owner(launch, known) if complete or written or ended else None
         return RecordedLaunch(
-            launch=record.id,
-            launched=launched,
-            forgotten=outcome.unmet,
-            short=len(outcome.unmet) if outcome.again else 0,
-            failed=0 if outcome.again else len(outcome.unmet),
-            later=bool(outcome.unmet) and outcome.later,
-            price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched),
-            events=[*reporting.report_outcome(outcome, launched, owner), *reporting.report_few_choices(launch, owner)],
+            launch=launch_id,
+            launched=writes.launched,
+            forgotten=writes.forgotten,
+            written=len(written),
+            short=len(ended) if outcome.again else 0,
+            failed=0 if outcome.again else len(ended),
+            later=bool(ended) and outcome.later,
+            price_per_hour=sum(each.price_per_hour or 0.0 for each in outcome.launched if each.claim in counted),
+            events=[
+                *reporting.report_outcome(outcome, written, owner),
+                *reporting.report_few_choices(launch, owner),
+                *(
+                    reporting.report_unrecorded(claim, outcome, str(why))
+                    for claim, why in writes.failed
+                    if is_lasting(why)
+                ),
+            ],
+            complete=complete,
+            again=any(not is_lasting(why) for _, why in writes.failed),
         )
 
-    def _write_in_time(
-        self, instances: Iterable[tuple[PairedInstance, NodeClaim, Launch]]
-    ) -> tuple[list[NodeClaim | None], int]:
-        """Return the claims that were written in time, and the number of the others. Raises the first failure after all
-        were tried."""
-        answers, left = call_each_in_time(instances, self._write_launched, KubeError, self._time_left)
-        return results_of(answers, KubeError), len(left)
+    def _owner(self, launch: Launch, known: Mapping[str, NodeClaim]) -> Subject | None:
+        """Return the pool of a launch, or its standalone claim."""
+        pool = next((Subject.pool(each) for each in self._world.pools if each.key == launch.pool), None)
+        return pool or next((Subject.claim(each) for each in known.values() if each.key == launch.pool), None)
 
     def _write_unmet(self, claim: NodeClaim, outcome: LaunchOutcome) -> None:
         """Delete a claim without an instance; a standalone claim is the object of a user, and gets the reason."""
@@ -155,7 +175,36 @@ class LaunchRecorder:
         try:
             write_metadata(self._kube, after)
             write_status(self._kube, after)
-        except NotFound:  # see record()
+        except NotFound:  # a person deleted it: see _log_lost_claims
             return None
         logger.info("launched", nodeclaim=claim.name, nodepool=claim.pool, instance=instance.instance_id)
         return after
+
+
+@dataclass(frozen=True, slots=True)
+class _ClaimWrites:
+    """What was written to the claims of one launch: those with an instance, the names of those that got none, and the
+    claims whose write failed."""
+
+    launched: Sequence[NodeClaim]
+    forgotten: Sequence[str]
+    failed: Sequence[tuple[NodeClaim, CallFailure]]
+
+
+def _log_lost_claims(record: LaunchRecord, outcome: LaunchOutcome, known: Mapping[str, NodeClaim]) -> None:
+    """Log the instances whose claim a person deleted during the launch: garbage collection terminates them."""
+    for lost in outcome.launched:
+        if lost.claim not in known:
+            logger.warning(
+                "an instance has lost its claim", instance=lost.instance_id, nodeclaim=lost.claim, launch=record.id
+            )
+
+
+def _log_failures(record: LaunchRecord, failed: Iterable[tuple[NodeClaim, CallFailure]]) -> None:
+    for claim, reason in failed:
+        logger.error(
+            "the outcome of a launch could not be written to a claim",
+            nodeclaim=claim.name,
+            launch=record.id,
+            reason=str(reason),
+        )

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import starmap
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -25,16 +26,16 @@ from functions.record_node_claims.buffer_recording import (
     write_buffer_statuses,
 )
 from functions.record_node_claims.claim_writer import ClaimIntent, ClaimWriter, list_intents
+from functions.record_node_claims.unlaunched_claims import Standing, UnlaunchedClaims
 from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.documents import KeptSnapshot
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_claims import delete_claim, list_claims, write_conditions
+from joiner.adapters.kube_claims import list_claims, write_conditions
 from joiner.adapters.kube_classes import write_finalizer_changes
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import Assignment, LaunchRecord
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_all, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.status_writing import write_declared_statuses
@@ -44,7 +45,6 @@ from joiner.catalogue import Catalogue, close_unsatisfiable_pools
 from joiner.catalogue.class_compatibility import close_excluded_pools
 from joiner.launching import Launch
 from joiner.launching.launch_grouping import RefusedClaim, group_launches
-from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.class_finalizers import find_finalizer_changes
 from joiner.lifecycle.declared_status import find_status_patch
 from joiner.lifecycle.planning_back_off import keys_of_unlaunched_nodes
@@ -60,6 +60,7 @@ from joiner.reporting.events import Event
 from joiner.reporting.launch_conditions import (
     explain_unlaunched_claims,
     report_copied,
+    report_undeleted,
     report_unlaunched,
 )
 
@@ -102,7 +103,9 @@ class ClaimRecording:
         selection = self._select(planned, task, read.catalogue)
         self._hold_classes(kept, selection.wanted, now)
         names = {intent.claim.name for intent in selection.wanted}
-        opened = documents.launches_of(self._forget_the_unlaunched(read.standing, task, names)[:GROUPS_AT_ONCE])
+        cleaning = UnlaunchedClaims(self._kube, self._ledger, task, self._time_left)
+        undeleted = cleaning.delete(read.standing, planned=names)
+        opened = documents.launches_of(read.standing.open_launches[:GROUPS_AT_ONCE])
         buffers = self._keep_buffers(kept, plan, selection.wanted, now)
         writer = ClaimWriter(self._kube, self._ledger, task, self._time_left)
         written = writer.write(selection.wanted)
@@ -124,6 +127,7 @@ class ClaimRecording:
             *report_buffers(buffers),
             *map(report_unlaunched, unlaunched),
             *map(report_copied, writer.copied),
+            *starmap(report_undeleted, undeleted),
         ]
         return {
             "launches": key,
@@ -211,34 +215,9 @@ class ClaimRecording:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         return _Inputs(kept.result(), classes.result(), plan.result(), catalogue.result(), standing.result())
 
-    def _read_standing(self) -> "_Standing":
+    def _read_standing(self) -> Standing:
         assigned = self._ledger.assignments()  # before the claims: an assignment that has no claim now never gets one
-        return _Standing(assigned, self._ledger.unrecorded_launches(), list_claims(self._kube).claims)
-
-    def _forget_the_unlaunched(self, standing: "_Standing", task: Task, planned: set[str]) -> list[LaunchRecord]:
-        """Delete every claim that was not sent and never will be. Return the launches that are still open.
-
-        Only the lease's holder launches, and the holder is about to plan again. Open launches are sent again, or their
-        instances are found by tag.
-        """
-        assigned, records, claims = standing.assigned, standing.launches, standing.claims
-        launching = {claim for record in records for claim in record.claims}
-        state = assess_progress(claims, launching=launching, watched=(), lease=task.lease_number + 1)
-        stale = [claim for claim in state.stale if claim.name not in planned and claim.name in assigned]
-        call_all(stale, lambda claim: delete_claim(self._kube, claim), KubeError)
-        waiting = {claim.name for claim in claims if not claim.initialized} - {claim.name for claim in stale}
-        kept = waiting | planned
-        useless = [name for name in assigned if name not in kept]  # assignments of nodes that take pods are not needed
-        _, left = call_each_in_time(
-            useless, lambda name: self._ledger.unassign(name, task.lease_number), KubeError, self._time_left
-        )
-        if left:
-            logger.warning("no time was left to drop all assignments", left=len(left))
-        for claim in stale:
-            logger.warning(
-                "a claim that was never launched is gone", nodeclaim=claim.name, nodepool=claim.pool, lease=claim.lease
-            )
-        return [record for record in records if not record.closed and not record.unreadable]
+        return Standing(assigned, self._ledger.unrecorded_launches(), list_claims(self._kube).claims)
 
     def _write_statuses(
         self,
@@ -276,15 +255,6 @@ class _Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
-    """What was there before this pass: assignments, launches that are not on their claims, and claims."""
-
-    assigned: Mapping[str, Assignment]
-    launches: Sequence[LaunchRecord]
-    claims: Sequence[NodeClaim]
-
-
-@dataclass(frozen=True, slots=True)
 class _Inputs:
     """What one pass is made from: the documents of its round, the catalogue, and what was there before."""
 
@@ -292,7 +262,7 @@ class _Inputs:
     classes: Mapping[str, ResolvedNodeClass]
     plan: Plan
     catalogue: Catalogue
-    standing: _Standing
+    standing: Standing
 
 
 def _group(

@@ -113,6 +113,15 @@ def report_copied(claim: NodeClaim) -> Event:
     return Event(Subject.claim(claim), "AnnotationsRemoved", "Adopt", note)
 
 
+def report_undeleted(claim: NodeClaim, reason: str) -> Event:
+    """Return the event of a claim that was never launched, and whose deletion the API server refuses."""
+    note = (
+        f"It was never launched, and the API server refused its deletion: {reason}. The next scale-up tries again. Its "
+        "pods do not wait for it"
+    )
+    return Event(Subject.claim(claim), "ClaimNotDeleted", "Launch", note, "Warning")
+
+
 def report_rebuilt_without_node(claims: Iterable[NodeClaim], at: datetime) -> list[Event]:
     """Return an event for each claim that a sweep seems to have rebuilt, and that got no node since. Either a user
     copied it, or its status cannot be written."""

@@ -54,6 +54,19 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], owner:
     return events
 
 
+def report_unrecorded(claim: NodeClaim, outcome: LaunchOutcome, reason: str) -> Event:
+    """Return the event of a claim for which the API server refuses to record the outcome of its launch."""
+    instance = next((one.instance_id for one in outcome.launched if one.claim == claim.name), "")
+    what, waiting = (
+        (f"Instance {instance} was launched for it", "its node registers")
+        if instance
+        else ("No instance was launched for it", "its pods get another node")
+    )
+    then = f"The next scale-up tries again, and {waiting} when that succeeds"
+    note = f"{what}, and the API server refused to record that in the {claim.kind}: {reason}. {then}"
+    return Event(Subject.claim(claim), "LaunchNotRecorded", "Launch", note, "Warning")
+
+
 def list_shortages(outcome: LaunchOutcome) -> str:
     """Return the first offerings for which EC2 had no capacity, and the number of the others."""
     shown = [f"{one.instance_type} in {one.zone} ({one.capacity_type}): {one.code}" for one in outcome.short]
