@@ -17,11 +17,12 @@ from functions.begin_retirement.cluster_reading import read_cluster
 from functions.begin_retirement.retirement_undoing import RetirementUndoing
 from joiner.adapters import environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.call_failures import CALL_FAILURES
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import get_claim, kind_of, write_status
-from joiner.adapters.kube_errors import Forbidden, KubeError, NotFound
+from joiner.adapters.kube_errors import Forbidden, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
@@ -138,7 +139,10 @@ class RetirementStart:
         records = JoiningRecords(self._kube, self._ledger, int(now.timestamp()))
         candidates, rules = read_cluster(self._kube, self._ledger, requests, now, leased=bool(task.lease_number))
         outcomes, without_time = call_each_in_time(
-            candidates, lambda candidate: self._begin(task, candidate, rules, records, now), KubeError, self._time_left
+            candidates,
+            lambda candidate: self._begin(task, candidate, rules, records, now),
+            CALL_FAILURES,
+            self._time_left,
         )
         begun: list[BegunRetirement] = []
         skipped = [SkippedClaim(candidate.request.claim, NO_TIME) for candidate in without_time]
@@ -148,7 +152,7 @@ class RetirementStart:
                     begun.append(outcome)
                 case SkippedClaim():
                     skipped.append(outcome)
-                case KubeError():  # the sweep requests it again
+                case _:  # the sweep requests it again
                     skipped.append(SkippedClaim(candidate.request.claim, str(outcome)))
         return begun, skipped
 
@@ -174,7 +178,7 @@ class RetirementStart:
                 logger.info("another reason counts", nodeclaim=claim, reason=str(binding), objection=outcome.why)
                 candidate = replace(candidate, request=replace(candidate.request, reason=binding))
                 outcome = self._begin_one(task, candidate, rules, records, now)
-        except KubeError:
+        except CALL_FAILURES:
             self._retirements.disown(claim, owner)
             raise
         return outcome

@@ -15,24 +15,22 @@ from datetime import datetime, timedelta
 from math import floor
 from typing import Any, Final
 
-import msgspec
 from aws_lambda_powertools import Logger
-from botocore.exceptions import ClientError
 
 from functions.check_registration.assigned_pods import NodeReading
 from functions.check_registration.node_joining_steps import ClaimProgress, NodeRegistration
 from functions.check_registration.node_opening import BindingTimes, NodeOpening
 from joiner.adapters import documents, environment, metrics
+from joiner.adapters.call_failures import CALL_FAILURES
 from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import list_claims_of
-from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import STORED_AFTER, Wave, yet_unstored
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time, results_of
 from joiner.adapters.registration_records import record_registrations
-from joiner.adapters.store import NoSuchDocument
+from joiner.adapters.store import UNREADABLE, DocumentSchema, NoSuchDocument, Store
 from joiner.lifecycle.registration import ClaimAndNode, match_nodes, was_registered_before
 from joiner.names import PRICE
 from joiner.pools import NodeClaim
@@ -159,7 +157,7 @@ class RegistrationCheck:
             self._sleep(BETWEEN_PASSES)
             try:
                 found = self._pass(wave_name, now + timedelta(seconds=self._clock() - began), launching=launching)
-            except (KubeError, ClientError) as reason:  # the next check repeats it; what was done is reported
+            except CALL_FAILURES as reason:  # the next check repeats it; what was done is reported
                 logger.warning("a pass failed", reason=str(reason))
                 break
             reported += found.events
@@ -196,13 +194,21 @@ class RegistrationCheck:
             self._sleep(unstored)
         checked = opening.open(wave_name, self._bind_and_register(wave, opening, records, now), launching=launching)
         events = [*(event for each in checked for event in each.events), *self._record(checked, now)]
-        seen = self._ledger.wave(wave_name) or wave  # with the pods bound in this pass
+        seen = self._see_again(wave)
         self._log_progress(checked)
         # A ring whose node is not stored yet is not counted: should this be the last pass, the execution does not wait
         uncounted = bool(unstored) and bool(self._seconds)
         progress = WaveProgress(replace(seen, rings=wave.rings - uncounted), checked)
         changes = bool(unstored) or seen.rings != wave.rings or any(each.fresh or each.settling for each in checked)
         return Pass(progress, events, due=changes and bool(launching or progress.claims(*WAITING)))
+
+    def _see_again(self, wave: Wave) -> Wave:
+        """Return the wave with the pods bound and the rings counted in this pass. A failed read loses no event."""
+        try:
+            return self._ledger.wave(wave.name) or wave
+        except CALL_FAILURES as reason:
+            logger.warning("the wave could not be read after a pass", wave=wave.name, reason=str(reason))
+            return wave
 
     def _bind_and_register(
         self, wave: Wave, opening: NodeOpening, records: JoiningRecords, now: datetime
@@ -228,9 +234,9 @@ class RegistrationCheck:
         return sorted([*before, *registering.result()], key=lambda each: each.claim.name)
 
     def _register(self, matches: Iterable[ClaimAndNode], registration: NodeRegistration) -> list[ClaimProgress]:
-        answers, later = call_each_in_time(matches, registration.register, KubeError, self._time_left)
+        answers, later = call_each_in_time(matches, registration.register, CALL_FAILURES, self._time_left)
         postponed = (ClaimProgress(match.claim, "waiting", "is checked in the next check") for match in later)
-        return [*results_of(answers, KubeError), *postponed]
+        return [*results_of(answers, CALL_FAILURES), *postponed]
 
     def _record(self, checked: Iterable[ClaimProgress], now: datetime) -> list[Event]:
         """Record in the pools which nodes registered; return their events."""
@@ -266,13 +272,13 @@ def _shown(claim: NodeClaim) -> dict[str, Any]:
     }
 
 
-def _stored_events(keys: Iterable[str]) -> list[Event]:
+def read_stored_events(store: Store, keys: Iterable[str]) -> list[Event]:
     """Return the events of earlier rounds. A document that cannot be read does not keep nodes closed."""
     found: list[Event] = []
     for key in keys:
         try:
-            found += documents.get_events(environment.store(), key)
-        except (NoSuchDocument, ClientError, msgspec.MsgspecError) as reason:
+            found += documents.get_events(store, key)
+        except (NoSuchDocument, DocumentSchema, *UNREADABLE, *CALL_FAILURES) as reason:
             logger.warning("events could not be read, and are not written", document=key, reason=str(reason))
     return found
 
@@ -294,7 +300,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         default_spreads=environment.default_spreads(),
         seconds=SECONDS_OF_PASSES_WHILE_LAUNCHING if launching else SECONDS_OF_PASSES,
     )
-    events = _stored_events(event.get("events") or ())
+    events = read_stored_events(environment.store(), event.get("events") or ())
     answer = check.answer(str(event["wave"]), environment.now(), events, launching=launching)
     logger.info("checked registration", **{key: value for key, value in answer.items() if key != "nodes"})
     if answer["done"]:

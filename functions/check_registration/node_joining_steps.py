@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from joiner.adapters.call_failures import CALL_FAILURES
 from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import write_status
@@ -122,7 +123,7 @@ class NodeRegistration:
             self._records.unassign(claim.name)
             claim = claim.with_condition(CONDITION_OF_REASON[reason], "False", reason, event.note, at=self._now)
             write_status(self._kube, claim)
-        except KubeError as refusal:
+        except CALL_FAILURES as refusal:
             return replace(progress, stage="waiting", message=f"{message}; could not be given up now: {refusal}")
         events, outcome = (*progress.events, event), reason if reason == REGISTRATION_TIMEOUT else ""
         return replace(progress, claim=claim, stage="failed", message=message, events=events, outcome=outcome)

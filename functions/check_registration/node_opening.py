@@ -27,10 +27,10 @@ from math import inf
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
-from botocore.exceptions import ClientError
 
 from functions.check_registration.assigned_pods import NodeFilling, NodeReading
 from functions.check_registration.node_joining_steps import ClaimProgress
+from joiner.adapters.call_failures import CALL_FAILURES
 from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import write_status
@@ -104,6 +104,7 @@ class NodeOpening:
         self._now = now
         self._filling: NodeFilling | None = None
         self._filled: set[str] = set()
+        self._opened: set[str] = set()
 
     def bind(self, checked: Iterable[ClaimProgress], reading: NodeReading) -> None:
         """Bind the pods of the nodes that may be filled, before others of the wave are registered. No node opens."""
@@ -144,15 +145,13 @@ class NodeOpening:
         """Open every node of this cluster that was closed for too long, regardless of its claim."""
         late = [node for node in nodes if closed_too_long(node, self._now)]
         answers, left = call_each_in_time(
-            late, lambda node: self._open(node, initialized=False), Exception, self._time_left
+            late, lambda node: self._open(node, initialized=False), (KubeError, InvalidField), self._time_left
         )
         for node, answer in answers:
             if isinstance(answer, KubeError | InvalidField):
                 logger.warning(
                     "a node that was closed for too long could not be opened", node=node.name, reason=str(answer)
                 )
-            elif isinstance(answer, Exception):
-                raise answer
             else:
                 logger.warning("opened a node that was closed for too long", node=node.name)
         if left:
@@ -170,16 +169,23 @@ class NodeOpening:
             lambda node: self._finish(
                 by_claim[node.claim], node, filling, settles=filling.awaited and unread[node.claim] > 0
             ),
-            KubeError,
+            CALL_FAILURES,
             self._opening_time_left,
         )
-        progress = {each.claim.name: each for each in results_of(answers, KubeError)}
+        progress = {each.claim.name: each for each in results_of(answers, CALL_FAILURES)}
         progress |= {each.claim: _postponed(by_claim[each.claim], each) for each in late}
-        opened = [node for node in filling.nodes if progress[node.claim].stage == "initialized"]
-        if opened:
-            planned, placed = sum(node.planned for node in opened), sum(node.placed for node in opened)
-            self._ledger.count_placed(wave, planned=planned, placed=placed)
+        self._count_placed(wave, [node for node in filling.nodes if node.claim in self._opened])
         return progress
+
+    def _count_placed(self, wave: str, opened: Sequence[FilledNode]) -> None:
+        """Count the pods of the nodes that this pass opened, for the report of the wave: nothing else depends on it."""
+        if not opened:
+            return
+        planned, placed = sum(node.planned for node in opened), sum(node.placed for node in opened)
+        try:
+            self._ledger.count_placed(wave, planned=planned, placed=placed)
+        except CALL_FAILURES as refusal:
+            logger.warning("the placed pods could not be counted", wave=wave, placed=placed, reason=str(refusal))
 
     def _finish(
         self, progress: ClaimProgress, filled: FilledNode, filling: FilledNodes, *, settles: bool
@@ -198,11 +204,12 @@ class NodeOpening:
             return replace(progress, stage="registered", message=message, settling=True)
         try:
             node = self._open(filled.node, initialized=True)
+            self._opened.add(claim.name)  # also if a later write fails: the next check finds an open node
             self._records.note_ready(claim, node)
             self._records.unassign(claim.name)
             claim = claim.as_initialized(at=self._now, capacity=node.capacity, allocatable=node.allocatable)
             write_status(self._kube, claim)
-        except (KubeError, ClientError) as refusal:  # the next check repeats what is missing
+        except CALL_FAILURES as refusal:  # the next check repeats what is missing
             return replace(progress, stage="registered", message=f"could not be opened now: {refusal}")
         self._end_back_off(claim)
         events = (*progress.events, *reporting.report_initialized(claim, node))
@@ -212,7 +219,7 @@ class NodeOpening:
         """End what is counted against the claim's class. It is the last step, because no node depends on it."""
         try:
             self._records.note_good_class(claim)
-        except ClientError as refusal:
+        except CALL_FAILURES as refusal:
             logger.warning("the back-off of a node class could not be ended", nodeclaim=claim.name, reason=str(refusal))
 
     def _open(self, node: Node, *, initialized: bool) -> Node:

@@ -13,6 +13,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import environment, metrics
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.call_failures import CALL_FAILURES
 from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim, get_claim, list_claims
@@ -55,7 +56,9 @@ class NodeRemoval:
         gone = [one for one in entries if one.stage is RetirementStage.TERMINATED]
         self._retirements.see((one.claim for one in gone), owner, int(now.timestamp()))
         nodes = self._kube.list(kinds.NODES) if gone else []
-        answers, left = call_each_in_time(gone, lambda one: self._forget(one, nodes, owner), KubeError, self._time_left)
+        answers, left = call_each_in_time(
+            gone, lambda one: self._forget(one, nodes, owner), CALL_FAILURES, self._time_left
+        )
         done = {
             one.claim: answer if isinstance(answer, RetiringClaim) else one.at(one.stage, str(answer))
             for one, answer in answers

@@ -14,6 +14,7 @@ from typing import Any, Final
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
+from joiner.adapters.call_failures import CALL_FAILURES
 from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
@@ -107,7 +108,7 @@ class NodeMarking:
             else:
                 todo.append(MarkedAction(action, _record(task, number, action, now), pairs))
         todo = _name_replacements(todo, task)
-        answers, late = call_each_in_time(todo, lambda one: self._mark(one, now), KubeError, self._time_left)
+        answers, late = call_each_in_time(todo, lambda one: self._mark(one, now), CALL_FAILURES, self._time_left)
         done = [answer for _, answer in answers if isinstance(answer, MarkedAction)]
         dropped += [(one.action, str(answer)) for one, answer in answers if not isinstance(answer, MarkedAction)]
         dropped += [(one.action, NO_TIME) for one in late]

@@ -19,13 +19,13 @@ from functions.survey_cluster.survey_document import build_survey_document
 from functions.survey_cluster.survey_reports import SurveyReports
 from joiner.adapters import documents, environment, metrics, sweep_documents
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
+from joiner.adapters.call_failures import CALL_FAILURES
 from joiner.adapters.cluster_view import REPORTED, SURVEYED, ClusterView, ListedCluster
 from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.empty_nodes import EmptyNodes
-from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
@@ -268,11 +268,12 @@ class ClusterSurveying:
         empty = {claim.name for claim in empty_claims(survey)}
         begun = [(name, True) for name in sorted(empty - set(before))]
         ended = [(name, False) for name in sorted(set(before) - empty)]
-        _, left = call_each_in_time(
-            [*ended, *begun], lambda one: self._note(*one, survey.at), KubeError, self._time_left
+        answers, left = call_each_in_time(
+            [*ended, *begun], lambda one: self._note(*one, survey.at), CALL_FAILURES, self._time_left
         )
-        if left:  # the next sweep records them
-            logger.warning("no time was left to note all empty nodes", left=len(left))
+        failures = [str(failure) for _, failure in answers if failure is not None]
+        if left or failures:  # the next sweep records them
+            logger.warning("not all empty nodes were noted", left=len(left), failed=len(failures), reasons=failures[:1])
         return replace(
             survey,
             empty_since={name: before[name].since for name in empty & set(before)},
@@ -301,11 +302,13 @@ class ClusterSurveying:
         chosen = choose_retirements(found, owned)
         empty = [due for due in chosen if due.reason is RetirementReason.EMPTY]
         asked, left = call_each_in_time(
-            empty, lambda due: self._ask(due, survey.at, task.execution.name), KubeError, self._time_left
+            empty, lambda due: self._ask(due, survey.at, task.execution.name), CALL_FAILURES, self._time_left
         )
-        if left:  # without a record of the request it is left out; the next sweep requests it
-            logger.warning("no time was left to ask for all empty nodes", left=len(left), asked=len(asked))
-        postponed = {due.claim.name for due in left}
+        failed = [(due, failure) for due, failure in asked if failure is not None]
+        if left or failed:  # without a record of the request it is left out; the next sweep requests it
+            reasons = [str(failure) for _, failure in failed[:1]]
+            logger.warning("not all empty nodes were asked for", left=len(left), failed=len(failed), reasons=reasons)
+        postponed = {due.claim.name for due in left}.union(due.claim.name for due, _ in failed)
         return [due for due in chosen if due.claim.name not in postponed]
 
     def _ask(self, due: DueRetirement, at: int, by: str) -> None:

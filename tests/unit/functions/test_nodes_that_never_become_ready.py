@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import KubeError
@@ -320,13 +320,19 @@ def test_a_node_that_becomes_ready_ends_the_deaths_of_its_class_with_its_image(
     assert bool(failing.ledger._get("BACKOFF", what)) is stays
 
 
-class ThrottledDeletions:
-    """A client of DynamoDB whose first deletions of items of a kind are throttled."""
+THROTTLED = ClientError({"Error": {"Code": "ProvisionedThroughputExceededException", "Message": ""}}, "DeleteItem")
+NO_ANSWER = ReadTimeoutError(endpoint_url="https://dynamodb")
+TROUBLE = pytest.mark.parametrize("error", [THROTTLED, NO_ANSWER], ids=["throttled", "no answer"])
 
-    def __init__(self, client: Any, kind: str, times: int) -> None:
+
+class FailingDeletions:
+    """A client of DynamoDB whose first deletion of an item of a kind fails."""
+
+    def __init__(self, client: Any, kind: str, error: Exception) -> None:
         self.client = client
         self.kind = kind
-        self.left = times
+        self.error = error
+        self.left = 1
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.client, name)
@@ -334,17 +340,21 @@ class ThrottledDeletions:
     def delete_item(self, **asked: Any) -> Any:
         if self.left and asked["Key"]["kind"] == {"S": self.kind}:
             self.left -= 1
-            raise ClientError(
-                {"Error": {"Code": "ProvisionedThroughputExceededException", "Message": ""}}, "DeleteItem"
-            )
+            raise self.error
         return self.client.delete_item(**asked)
 
 
-def test_a_node_is_initialized_although_the_deaths_of_its_class_cannot_be_deleted(failing: FailingNodes) -> None:
+def fail_one_deletion(cluster: FailingNodes, kind: str, error: Exception) -> None:
+    cluster.ledger = Ledger(FailingDeletions(cluster.ledger._client, kind, error), cluster.ledger._table)
+
+
+@TROUBLE
+def test_a_node_is_initialized_although_the_deaths_of_its_class_cannot_be_deleted(
+    failing: FailingNodes, error: Exception
+) -> None:
     what = kill_one(failing)
     failing.begin(*MANY)
-    throttled = ThrottledDeletions(failing.ledger._client, "BACKOFF", 1)
-    failing.ledger = Ledger(throttled, failing.ledger._table)
+    fail_one_deletion(failing, "BACKOFF", error)
 
     failing.boot_newest()
 
@@ -352,12 +362,32 @@ def test_a_node_is_initialized_although_the_deaths_of_its_class_cannot_be_delete
     assert not failing.ledger._get("BACKOFF", what), "the next node of the class ends them"
 
 
-def test_a_throttled_deletion_of_an_assignment_leaves_one_node_to_the_next_check(failing: FailingNodes) -> None:
+@TROUBLE
+def test_a_failed_deletion_of_an_assignment_leaves_one_node_to_the_next_check_and_all_pods_count(
+    failing: FailingNodes, error: Exception
+) -> None:
     failing.begin(*MANY)
-    failing.ledger = Ledger(ThrottledDeletions(failing.ledger._client, "ASSIGNMENT", 1), failing.ledger._table)
+    fail_one_deletion(failing, "ASSIGNMENT", error)
 
     failing.boot_newest()
     assert [claim.initialized for claim in failing.claims()].count(False) == 1
+    assert failing.answers["check_registration"]["podsPlaced"] == len(MANY)  # the node is open
 
-    failing.check(failing.waves[-1])
+    answer = failing.check(failing.waves[-1])
     assert all(claim.initialized for claim in failing.claims())
+    assert (answer["done"], answer["podsPlaced"], answer["placedAsPlanned"]) == (True, len(MANY), 1.0)
+
+
+@TROUBLE
+def test_a_failed_deletion_of_an_assignment_leaves_one_claim_to_give_up_to_the_next_check(
+    failing: FailingNodes, error: Exception
+) -> None:
+    claims = len(failing.begin(*MANY).claims())
+    failing.now += timedelta(minutes=16)
+    fail_one_deletion(failing, "ASSIGNMENT", error)
+
+    first = failing.check(failing.waves[-1])
+    second = failing.check(failing.waves[-1])
+
+    assert (len(first["failed"]), first["waiting"]) == (claims - 1, 1)
+    assert (len(second["failed"]), second["waiting"]) == (claims, 0)

@@ -5,11 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, IncompleteReadError, ReadTimeoutError
 
-from functions.check_registration.handler import BETWEEN_PASSES, RegistrationCheck
+from functions.check_registration.handler import BETWEEN_PASSES, RegistrationCheck, read_stored_events
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import TimeLeft
+from joiner.adapters.store import Store
 from joiner.lifecycle.node_deadlines import CLOSED_FOR_THE_WAVE
 from joiner.names import FILLING
 from tests.unit.functions.simulated_cluster import SimulatedCluster
@@ -106,6 +109,78 @@ def test_a_pass_that_fails_ends_the_check_and_loses_nothing_of_the_pass_before(c
 
     assert (answer["done"], answer["initialized"], answer["registered"]) == (False, 0, 2)
     assert "Registered" in [each["reason"] for each in cluster.kube.all(kinds.EVENTS)]
+
+
+class FailingUpdates:
+    """A client of DynamoDB that fails to update an item of the kind WAVE with such an expression while it is `on`."""
+
+    def __init__(self, client: Any, expression: str, error: Exception, *, on: bool = True) -> None:
+        self.client = client
+        self.expression = expression
+        self.error = error
+        self.on = on
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def update_item(self, **asked: Any) -> Any:
+        if self.on and asked["Key"]["kind"] == {"S": "WAVE"} and self.expression in asked["UpdateExpression"]:
+            raise self.error
+        return self.client.update_item(**asked)
+
+
+THROTTLED = ClientError({"Error": {"Code": "ProvisionedThroughputExceededException", "Message": ""}}, "UpdateItem")
+NO_ANSWER = ReadTimeoutError(endpoint_url="https://dynamodb")
+TROUBLE = pytest.mark.parametrize("error", [THROTTLED, NO_ANSWER], ids=["throttled", "no answer"])
+
+
+@TROUBLE
+def test_a_pass_that_cannot_read_its_wave_ends_the_check_and_loses_nothing_of_the_pass_before(
+    cluster: SimulatedCluster, error: Exception
+) -> None:
+    launched(cluster, pending("web-1"), pending("web-2")).boot()
+    _, other = cluster.kube.all(kinds.NODES)
+    become_ready(other, False)
+    table = FailingUpdates(cluster.ledger._client, "seenAt", error, on=False)
+    cluster.ledger = Ledger(table, cluster.ledger._table)
+
+    answer = check(cluster, Course({1: lambda: setattr(table, "on", True)}))
+
+    assert (answer["done"], answer["initialized"], answer["registered"]) == (False, 0, 2)
+    assert "Registered" in [each["reason"] for each in cluster.kube.all(kinds.EVENTS)]
+
+
+@TROUBLE
+def test_a_wave_whose_pods_cannot_be_counted_opens_its_nodes_and_reports_them(
+    cluster: SimulatedCluster, error: Exception
+) -> None:
+    launched(cluster, pending("web-1")).boot()
+    cluster.ledger = Ledger(FailingUpdates(cluster.ledger._client, "ADD planned", error), cluster.ledger._table)
+
+    answer = check(cluster, Course({}))
+
+    assert (answer["done"], answer["initialized"], answer["podsPlaced"]) == (True, 1, 0)
+    assert closed(cluster) == []
+    assert "Initialized" in [each["reason"] for each in cluster.kube.all(kinds.EVENTS)]
+
+
+class FailingDocuments:
+    """A client of S3 that has no answer in time, or one that is cut."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def get_object(self, **_asked: Any) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ReadTimeoutError(endpoint_url="https://s3"), IncompleteReadError(actual_bytes=1, expected_bytes=2), EOFError()],
+    ids=lambda error: type(error).__name__,
+)
+def test_events_that_cannot_be_read_keep_no_node_closed(error: Exception) -> None:
+    assert read_stored_events(Store(FailingDocuments(error), "decisions"), ["events/up-1/1-planned.json.gz"]) == []
 
 
 def test_a_node_opens_a_second_after_its_bindings_while_another_boots(cluster: SimulatedCluster) -> None:
