@@ -24,7 +24,7 @@ that their later events do not ring the doorbell. Without the record they ring a
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from joiner.adapters.cluster_view import PLANNED, SELECTING, ClusterView, Listed
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Lease, yet_unstored
 from joiner.adapters.listed_pods_role import ListedPodsRole
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
@@ -85,6 +86,9 @@ NOTHING: Mapping[str, Any] = {
     "unwatched": 0,
 }
 
+PAUSE_OF_THE_MACHINE: Final = 1.0
+"""Seconds that the state machine waits between two searches for a batch."""
+
 FIRST_SEARCH: Final = Gathering()
 DEFAULT_TIMES: Final = BatchTimes()
 
@@ -105,16 +109,18 @@ class PendingPodSearch:
         default_spreads: Sequence[Mapping[str, Any]] = (),
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
+        time_left: TimeLeft = UNBOUNDED,
     ) -> None:
         self._view = view
         self._ledger = ledger
         self._answers = answers
         self._store = store
         self._guards = guards
-        self._looks = BatchLooks(view, listed_pods, times, sleep)
+        self._looks = BatchLooks(view, listed_pods, times, sleep=sleep, clock=clock, time_left=time_left)
         self._default_spreads = default_spreads
         self._sleep = sleep
         self._clock = clock
+        self._time_left = time_left
 
     def answer(self, task: Task, now: datetime, lease_until: int, so_far: Gathering = FIRST_SEARCH) -> dict[str, Any]:
         """Return ``{"rings", "refused", "complete", "gathering", "snapshot", "pods", "podsToPlan", "unfinished",
@@ -143,13 +149,13 @@ class PendingPodSearch:
         if refused := refusal_reason(others):
             self._report(others, task, now)
             return {"rings": lease.rings, "refused": refused, **NOTHING, "gathering": so_far.to_json()}
-        look = self._looks.gather(look, renew)
-        if look.growing:
+        look = self._looks.gather(first := look, renew)
+        if look.growing or self._is_over(look, first):
             return self._incomplete(look)
         await_stored(look.lease)
         read = self._read(now, recorded)
         look = self._looks.gather(compared := self._looks.compare(look, read.world.pods), renew)
-        if look.growing:
+        if look.growing or self._is_over(look, compared):
             return self._incomplete(look)
         if look is not compared:  # pods came while the snapshot was taken
             await_stored(look.lease)
@@ -161,6 +167,10 @@ class PendingPodSearch:
         # Last: a slow answer must not keep the snapshot from being stored
         self._looks.record_listed(pending, look.so_far)
         return {"rings": look.lease.rings, "refused": "", "complete": True, "gathering": following, **found}
+
+    def _is_over(self, look: Look, first: Look) -> bool:
+        """Return whether waiting for the batch took the time of the snapshot: then the next search takes it."""
+        return look is not first and self._time_left.over
 
     def _read(self, now: datetime, recorded: "_Recorded | None" = None) -> "_Reading":
         """Read what the ledger records, if it was not read before, and then the lists of the cluster."""
@@ -249,10 +259,8 @@ class PendingPodSearch:
 
     def _incomplete(self, look: Look) -> dict[str, Any]:
         """Return the answer for a batch that may still grow. Its pods are listed again when it is complete."""
-        pending = look.batch.pending
-        recorded = self._looks.record_listed(pending, look.so_far)
-        following = replace(look.so_far.after_another(1, len(pending)), unrecordable=not recorded)
-        found = {"complete": False, "gathering": following.to_json(), "pods": len(pending)}
+        following = self._looks.leave(look, PAUSE_OF_THE_MACHINE)
+        found = {"complete": False, "gathering": following.to_json(), "pods": len(look.batch.pending)}
         return {"rings": look.lease.rings, "refused": "", **NOTHING, **found}
 
     def _pods_to_plan(self, pods: Sequence[Pod], classes: Collection[str]) -> int:
@@ -346,6 +354,16 @@ def _listed(lists: Mapping[str, Sequence[Mapping[str, Any]]], resources: Sequenc
     return [manifest for resource in resources for manifest in lists[resource]]
 
 
+def read_batch_times(event: Mapping[str, Any]) -> BatchTimes:
+    """Return the times of this installation. An execution that has launched nodes lists a growing batch once: its nodes
+    may register any time, and another execution plans for the batch."""
+    return BatchTimes(
+        idle=int(environment.setting("JOINER_BATCH_IDLE_SECONDS")),
+        longest=int(environment.setting("JOINER_BATCH_LONGEST_SECONDS")),
+        looks_again=0 if event.get("launched") else DEFAULT_TIMES.looks_again,
+    )
+
+
 @returns_at_warm_up
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
@@ -362,11 +380,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         AutoscalerDetection(kube),
         listed_pods=ListedPodsRole(kube),
         default_spreads=spreads,
-        times=BatchTimes(
-            idle=int(environment.setting("JOINER_BATCH_IDLE_SECONDS")),
-            longest=int(environment.setting("JOINER_BATCH_LONGEST_SECONDS")),
-            looks_again=0 if event.get("launched") else DEFAULT_TIMES.looks_again,
-        ),
+        times=read_batch_times(event),
+        time_left=environment.time_left(context),
     )
     so_far = Gathering.from_json(event["gathering"])
     answer = search.answer(task, now, environment.lease_end(context, now), so_far)

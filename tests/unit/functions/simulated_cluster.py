@@ -123,6 +123,7 @@ class SimulatedCluster:
     times_to_record: Iterator[TimeLeft] = field(default_factory=lambda: repeat(UNBOUNDED))  # of record_node_claims
     gathering: Gathering = field(default_factory=Gathering)
     """What the searches of the running execution for its batch have found."""
+    waits: list[float] = field(default_factory=list)  # of these searches, in seconds
 
     @property
     def known(self) -> PlanningBackOffs:
@@ -170,12 +171,7 @@ class SimulatedCluster:
             "LEASE",
             "scale-up",
             "SET holder = :me, leaseUntil = :until ADD leaseNumber :one, rings :none",
-            {
-                ":me": arn(name),
-                ":until": int(self.now.timestamp()) + 120,
-                ":one": 1,
-                ":none": 0,
-            },
+            {":me": arn(name), ":until": int(self.now.timestamp()) + 120, ":one": 1, ":none": 0},
         )
         return self.machine.lease().number
 
@@ -208,7 +204,8 @@ class SimulatedCluster:
                     *search,  # noqa: B023
                     listed_pods=listed,  # noqa: B023
                     default_spreads=self.default_spreads,
-                    sleep=lambda _: None,
+                    sleep=self.waits.append,
+                    clock=lambda: sum(self.waits),
                 ).answer(task, self.now, until, so_far),  # noqa: B023
             )
             self.gathering = Gathering.from_json(found["gathering"])

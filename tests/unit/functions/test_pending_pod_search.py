@@ -3,18 +3,20 @@
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
 
-from functions.find_pending_pods.handler import DEFAULT_TIMES, PendingPodSearch
+from functions.find_pending_pods.handler import DEFAULT_TIMES, FIRST_SEARCH, PendingPodSearch, read_batch_times
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.listed_pods_role import ListedPodsRole
+from joiner.adapters.parallel_calls import TimeLeft
 from joiner.adapters.payload import Execution, Task
-from joiner.lifecycle.pod_gathering import BatchTimes
+from joiner.lifecycle.pod_gathering import BatchTimes, Gathering
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CLUSTER, NODEPOOL, pending
 
@@ -22,23 +24,33 @@ NOTHING_HAPPENS: Mapping[int, Callable[[], object]] = {}
 
 
 class TimedSearch:
-    """A search whose clock only pauses advance; `meanwhile` happens in the pause of its number, counted from 1."""
+    """A search whose clock pauses advance, and lists of pods if they take `listing` seconds; `meanwhile` happens in the
+    pause of its number, counted from 1. Its function is stopped after `lasts` seconds.
+    """
 
     def __init__(
         self,
         cluster: SimulatedCluster,
         meanwhile: Mapping[int, Callable[[], object]] = NOTHING_HAPPENS,
         times: BatchTimes = DEFAULT_TIMES,
+        *,
+        listing: float = 0.0,
+        lasts: float = inf,
     ) -> None:
         self.slept: list[float] = []
+        self.listed = 0.0
+        self._listing = listing
+        self._lasts = lasts
         self._times = times
         self._cluster = cluster
         self._meanwhile = meanwhile
         self._task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, cluster._take_lease("up-1") or 0, 1)
 
-    def answer(self) -> dict[str, Any]:
+    def answer(self, so_far: Gathering = FIRST_SEARCH) -> dict[str, Any]:
         kube = self._cluster.kube
-        began = sum(self.slept)
+        began = self.clock()
+        if self._listing:
+            kube.fault = self._list_slowly
         search = PendingPodSearch(
             ListedCluster(kube),
             self._cluster.ledger,
@@ -48,10 +60,18 @@ class TimedSearch:
             listed_pods=ListedPodsRole(kube),
             times=self._times,
             sleep=self._sleep,
-            clock=lambda: sum(self.slept),
+            clock=self.clock,
+            time_left=TimeLeft(lambda: began + self._lasts - self.clock()),
         )
         now = self._cluster.now + timedelta(seconds=began)
-        return search.answer(self._task, now, int(now.timestamp()) + 90)
+        return search.answer(self._task, now, int(now.timestamp()) + 90, so_far)
+
+    def clock(self) -> float:
+        return sum(self.slept) + self.listed
+
+    def _list_slowly(self, _method: str, path: str, do: Callable[[], Any]) -> Any:
+        self.listed += self._listing if path == "/api/v1/pods" else 0.0
+        return do()
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -164,14 +184,68 @@ def test_a_batch_that_grows_for_some_seconds_needs_no_other_search(cluster: Simu
     assert (found["complete"], found["pods"], search.slept) == (True, 8, [0.5] * 7)
 
 
-def test_an_execution_that_has_launched_lists_a_growing_batch_once(cluster: SimulatedCluster) -> None:
+@pytest.mark.parametrize(("event", "lists"), [({"launched": True}, 1), ({"launched": False}, 3), ({}, 3)])
+def test_an_execution_that_has_launched_lists_a_growing_batch_once(
+    cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, event: dict[str, bool], lists: int
+) -> None:
     """Its nodes may register any time, and another execution plans for the batch."""
+    monkeypatch.setenv("JOINER_BATCH_IDLE_SECONDS", "1")
+    monkeypatch.setenv("JOINER_BATCH_LONGEST_SECONDS", "1")
     cluster.prepare(replica_set("web", 2, 1), pending("web-1"))
-    search = TimedSearch(cluster, times=BatchTimes(looks_again=0))
+    search = TimedSearch(cluster, times=read_batch_times(event))
     found = search.answer()
 
-    assert (found["complete"], search.slept) == (False, [])
-    assert cluster.kube.asked.count("GET /api/v1/pods") == 1
+    of_snapshot = int(found["complete"])
+    assert cluster.kube.asked.count("GET /api/v1/pods") - of_snapshot == lists
+    assert (found["complete"], search.slept) == (lists > 1, [0.5] * (lists - 1))
+
+
+# A busy API server
+
+
+def growing(cluster: SimulatedCluster) -> Mapping[int, Callable[[], object]]:
+    """Return one more pod for each pause."""
+    return {number: partial(cluster.kube.put, pending(f"web-{number + 1}")) for number in range(1, 30)}
+
+
+def test_the_time_of_slow_lists_counts_as_time_without_a_new_pod(cluster: SimulatedCluster) -> None:
+    cluster.prepare(replica_set("web", 8, 1), pending("web-1"))
+    search = TimedSearch(cluster, listing=4.0)
+    found = search.answer()
+
+    assert (found["complete"], search.slept) == (True, [0.5])
+
+
+def test_the_time_of_slow_lists_counts_as_time_that_the_batch_gathered(cluster: SimulatedCluster) -> None:
+    cluster.prepare(replica_set("web", 99, 1), pending("web-1"))
+    search = TimedSearch(cluster, growing(cluster), BatchTimes(idle=1, longest=10), listing=4.0)
+    found = search.answer()
+
+    assert (found["complete"], search.slept) == (True, [0.5] * 3)  # the fourth list begins after 13.5 seconds
+
+
+def test_a_search_leaves_a_batch_that_grows_to_the_next_one_before_its_function_is_stopped(
+    cluster: SimulatedCluster,
+) -> None:
+    cluster.prepare(replica_set("web", 99, 1), pending("web-1"))
+    search = TimedSearch(cluster, growing(cluster), BatchTimes(idle=1, longest=60), listing=9.0, lasts=45.0)
+    found = search.answer()
+
+    assert (found["complete"], found["snapshot"], found["pods"]) == (False, "", 4)
+    assert search.clock() == 37.5  # a fifth list might end after the function
+    assert found["gathering"] == {"waited": 38.5, "pods": 4, "idle": 0, "pause": 10.0}  # with the machine's pause
+
+    again = search.answer(Gathering.from_json(found["gathering"]))
+    assert again["complete"]  # no pod came for ten seconds
+
+
+def test_a_batch_that_is_complete_too_late_gets_its_snapshot_from_the_next_search(cluster: SimulatedCluster) -> None:
+    cluster.prepare(replica_set("web", 2, 1), pending("web-1"))
+    search = TimedSearch(cluster, {1: lambda: cluster.kube.put(pending("web-2"))}, listing=17.0, lasts=45.0)
+    found = search.answer()
+
+    assert (found["complete"], found["snapshot"], found["pods"]) == (False, "", 2)
+    assert search.answer(Gathering.from_json(found["gathering"]))["podsToPlan"] == 2
 
 
 def test_a_single_pod_without_a_controller_waits_for_nothing_and_its_pods_are_listed_twice(

@@ -133,5 +133,7 @@ def test_the_state_of_a_batch_survives_its_journey_through_the_state_machine() -
     assert Gathering.from_json(state.to_json()) == state
     unrecordable = Gathering(3, 40, 1, unrecordable=True)
     assert Gathering.from_json(unrecordable.to_json()) == unrecordable
-    assert unrecordable.after_another(1, 41).unrecordable
+    slow = unrecordable.after_another(4.5, 41)
+    assert Gathering.from_json(slow.to_json()) == slow
+    assert slow.unrecordable
     assert not Gathering.of_next_batch(41).unrecordable

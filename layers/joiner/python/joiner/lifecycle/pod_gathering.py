@@ -59,14 +59,20 @@ class Gathering:
         return self.waited == 0
 
     def to_json(self) -> dict[str, float | bool]:
-        """Return the JSON form of the value for the next invocation, which begins a second later."""
+        """Return the JSON form of the value for the next invocation.
+
+        >>> Gathering(4.25, 7, 0, pause=1).to_json()
+        {'waited': 4.25, 'pods': 7, 'idle': 0}
+        """
         failed = {"unrecordable": True} if self.unrecordable else {}
-        return {"waited": self.waited, "pods": self.pods, "idle": self.idle, **failed}
+        longer = {} if self.pause == 1 else {"pause": self.pause}
+        return {"waited": self.waited, "pods": self.pods, "idle": self.idle, **failed, **longer}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Gathering":
         """Read the JSON form of the value, as `to_json` returns it."""
-        return cls(document["waited"], document["pods"], document["idle"], document.get("unrecordable", False))
+        failed, pause = document.get("unrecordable", False), document.get("pause", 1)
+        return cls(document["waited"], document["pods"], document["idle"], failed, pause)
 
     def idle_until(self, pods: int) -> float:
         """Return the seconds without a new pod, if there are so many pending pods now."""
@@ -74,7 +80,8 @@ class Gathering:
 
     def after_another(self, seconds: float, pods: int) -> "Gathering":
         """Return the state at the next listing, so many seconds later, if there are so many pending pods now."""
-        return Gathering(self.waited + seconds, pods, self.idle_until(pods), self.unrecordable, seconds)
+        waited = round(self.waited + seconds, 2)
+        return Gathering(waited, pods, self.idle_until(pods), self.unrecordable, round(seconds, 2))
 
     @staticmethod
     def of_next_batch(pods: int) -> "Gathering":
