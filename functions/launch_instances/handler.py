@@ -13,19 +13,19 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from threading import Event
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
 from functions.launch_instances.class_validation import ClassValidator
+from functions.launch_instances.instance_tagging import name_instances
 from functions.launch_instances.launch_dry_runs import send_dry_runs
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, LeaseLost, OfferingKey
-from joiner.adapters.parallel_calls import call_each
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each
 from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
@@ -33,7 +33,6 @@ from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
 from joiner.launching import Launch, LaunchOutcome, PairedInstance, read_fleet_answer, read_fleet_refusal
 from joiner.launching.launch_outcome import list_instance_places, list_short_offerings, read_instances
-from joiner.names import claim_tags
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
@@ -57,13 +56,26 @@ VALIDATED_WITHIN: Final = 20.0
 
 
 class Launcher:
-    """One launch; its dependencies are arguments, which tests replace."""
+    """One launch; its dependencies are arguments, which tests replace. `tagging` returns the client for the names of
+    instances, which are tagged only in the time that is left.
+    """
 
-    def __init__(self, ledger: Ledger, store: Store, ec2: Ec2, pause: PauseSwitch) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        store: Store,
+        ec2: Ec2,
+        pause: PauseSwitch,
+        *,
+        tagging: Callable[[], Ec2] | None = None,
+        time_left: TimeLeft = UNBOUNDED,
+    ) -> None:
         self._pause = pause
         self._ledger = ledger
         self._store = store
         self._ec2 = ec2
+        self._tagging = tagging or (lambda: ec2)
+        self._time_left = time_left
         self._unnamed: list[PairedInstance] = []
 
     def answer(self, task: Task, key: str, index: int, now: datetime, lease_until: int) -> dict[str, Any]:
@@ -173,33 +185,10 @@ class Launcher:
         return self._ec2.create_fleet(json.loads(record.request))
 
     def _name_instances(self) -> None:
-        """Tag the launched instances with their claims, several at a time. A tag that fails does no harm: the ledger
-        has the pairing.
-
-        EC2 may not know a new instance yet; the next sweeps tag instances that lack their name (survey_instances). They
-        also tag the others if there are many, other groups wait or EC2 throttles: the launches that follow need the
-        requests more.
-        """
-        named, self._unnamed = self._unnamed[:NAMED_BY_LAUNCHES], []
-        throttled = Event()
-
-        def tag(each: PairedInstance) -> None:
-            if throttled.is_set():
-                return
-            try:
-                self._ec2.tag([each.instance_id], claim_tags(each.claim))
-            except Ec2Throttled:
-                throttled.set()
-                raise
-
-        for each, refusal in call_each(named, tag, Ec2Error):
-            if refusal is not None:
-                logger.warning(
-                    "an instance could not be tagged",
-                    instance=each.instance_id,
-                    nodeclaim=each.claim,
-                    reason=str(refusal),
-                )
+        """Tag the launched instances with their claims."""
+        launched, self._unnamed = self._unnamed[:NAMED_BY_LAUNCHES], []
+        if launched:
+            name_instances(self._tagging(), launched, self._time_left)
 
     def _remember_shortages(self, launch: Launch, outcome: LaunchOutcome, now: int) -> None:
         for short in outcome.short:
@@ -272,7 +261,14 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name, round=task.round)
     now = environment.now()
     ec2 = Ec2(environment.client("ec2"), environment.fleet_client())
-    launcher = Launcher(environment.ledger(), environment.store(), ec2, environment.pause(launching=True))
+    launcher = Launcher(
+        environment.ledger(),
+        environment.store(),
+        ec2,
+        environment.pause(launching=True),
+        tagging=lambda: Ec2(environment.single_try_client("ec2")),
+        time_left=environment.time_left(context),
+    )
     until, first = environment.lease_end(context, now), int(event["first"])
     indexes = range(first, first + int(event["count"]))
     answer = launcher.answer_all(task, str(event["launches"]), indexes, now, until, last=bool(event.get("last", True)))

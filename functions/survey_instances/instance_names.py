@@ -9,7 +9,6 @@ from typing import Final
 
 from aws_lambda_powertools import Logger
 
-from functions.survey_instances.optional_calls import is_busy
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.ec2_instances import Instance
@@ -51,7 +50,7 @@ def name_instances(
                 code=reason.code,
                 reason=reason.message,
             )
-            if is_busy(reason):
+            if reason.busy:
                 break
             continue
         named.append(instance)

@@ -10,7 +10,6 @@ from typing import Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from joiner.adapters.ec2_client import Ec2
-from joiner.adapters.ec2_errors import Ec2Error, NoAnswer
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.store import Store
 
@@ -25,11 +24,6 @@ class OptionalCalls:
     ec2: Ec2
     store: Store
     time_left: TimeLeft = UNBOUNDED
-
-
-def is_busy(error: Ec2Error) -> bool:
-    """Return whether EC2 throttled or lost a call, so that the next one would probably fail as well."""
-    return error.throttled or isinstance(error, NoAnswer)
 
 
 def storage_trouble(subject: str, error: Exception) -> str:

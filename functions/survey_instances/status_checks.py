@@ -9,7 +9,6 @@ from typing import Final
 
 from aws_lambda_powertools import Logger
 
-from functions.survey_instances.optional_calls import is_busy
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.orphan_records import Impairments
@@ -45,7 +44,7 @@ class InstanceHealth:
             statuses = [each for each in self._ec2.troubled_instances() if each.instance in claims]
         except Ec2Error as reason:
             logger.warning("the status of instances is unknown", reason=str(reason))
-            return [UNKNOWN.format(code=reason.code, remedy=BUSY if is_busy(reason) else REFUSED)]
+            return [UNKNOWN.format(code=reason.code, remedy=BUSY if reason.busy else REFUSED)]
         impaired, before = find_impaired(statuses, claims), self._impairments.since()
         moment = int(now.timestamp())
         self._impairments.keep(impaired, before, moment)

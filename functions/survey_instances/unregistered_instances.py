@@ -10,7 +10,7 @@ from typing import Final
 
 from aws_lambda_powertools import Logger
 
-from functions.survey_instances.optional_calls import STORAGE_ERRORS, OptionalCalls, is_busy, storage_trouble
+from functions.survey_instances.optional_calls import STORAGE_ERRORS, OptionalCalls, storage_trouble
 from joiner.adapters import documents
 from joiner.adapters.ec2_errors import Ec2Error
 from joiner.adapters.ledger_items import Retirement
@@ -57,7 +57,7 @@ class ConsoleKeeping:
                 self._keep_one(claim, instance, now)
             except Ec2Error as error:
                 troubles.append(UNREAD.format(instance=instance, code=error.code))
-                if is_busy(error):
+                if error.busy:
                     break
             except STORAGE_ERRORS as error:
                 troubles.append(storage_trouble(f"the console output of instance {instance}", error))

@@ -11,6 +11,7 @@ import itertools
 import json
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,11 +23,13 @@ from infra.launch_limits import CONCURRENT_INVOCATIONS, GROUPS_OF_CONCURRENT_INV
 from joiner.adapters import documents
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.parallel_calls import RESERVE, UNBOUNDED, WORKERS, TimeLeft
 from joiner.adapters.payload import Execution, Task
 from joiner.cluster import Resources
 from joiner.launching import Launch, LaunchOffering
 from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
 from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
+from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CATALOGUE, CLASS, CLUSTER, NOON
 
@@ -224,6 +227,40 @@ def test_no_fleet_waits_for_the_names_of_instances(cluster: SimulatedCluster) ->
     assert len(launches) == 5
     assert set(cluster.ec2.asked[last + 1 :]) == {"CreateTags"}
     assert cluster.ec2.asked.count("CreateTags") == launch_instances.NAMED_BY_LAUNCHES
+
+
+@pytest.mark.parametrize(
+    ("error", "left", "calls"),
+    [
+        (lost("CreateTags"), UNBOUNDED, range(1, WORKERS + 1)),
+        (refused("CreateTags", "RequestLimitExceeded"), UNBOUNDED, range(1, WORKERS + 1)),
+        (refused("CreateTags", "InvalidInstanceID.NotFound"), UNBOUNDED, [100]),
+        (None, TimeLeft(lambda: RESERVE - 1), [0]),
+    ],
+    ids=["no answer", "throttled", "not known yet", "no time"],
+)
+def test_names_are_left_to_the_sweep_when_ec2_is_busy_or_no_time_is_left(
+    cluster: SimulatedCluster, error: Exception | None, left: TimeLeft, calls: Sequence[int]
+) -> None:
+    lease = cluster._take_lease("up-1")
+    assert lease is not None
+    task = Task(Execution("up-1", arn("up-1"), ""), CLUSTER, lease, 1)
+    key = documents.put_launches(cluster.store, task, planned_launches(100))
+    tagging = FakeEc2Client(instances=cluster.ec2.instances)
+
+    def fail(_operation: str, do: Any) -> Any:
+        if error is not None:
+            raise error
+        return do()
+
+    tagging.fault = fail
+    launcher = launch_instances.Launcher(
+        cluster.ledger, cluster.store, Ec2(cluster.ec2), cluster.pause, tagging=lambda: Ec2(tagging), time_left=left
+    )
+
+    assert launcher.answer_all(task, key, range(2), NOON, 2**33)["launched"] == 100
+    assert tagging.asked.count("CreateTags") in calls
+    assert "CreateTags" not in cluster.ec2.asked
 
 
 def test_later_groups_do_not_wait_for_the_names_of_earlier_ones(cluster: SimulatedCluster) -> None:

@@ -24,6 +24,11 @@ class Ec2Error(Exception):
         """Return whether EC2 throttled the request."""
         return self.code in THROTTLING_ERRORS
 
+    @property
+    def busy(self) -> bool:
+        """Return whether EC2 throttled or lost the call, so that the next one would probably fail as well."""
+        return self.throttled or isinstance(self, NoAnswer)
+
 
 class Ec2Throttled(Ec2Error):
     """EC2 throttled the request. This does not indicate insufficient capacity: send the same request again later."""
