@@ -6,10 +6,11 @@ what consolidation may do depends on budgets, PodDisruptionBudgets and protected
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Node, Pod, Resources, sum_resources
 from joiner.disruption.cluster_simulation import as_pending
 from joiner.disruption.disruption_candidates import needs_another_node
@@ -66,11 +67,14 @@ class PoolCost:
 @dataclass(frozen=True, slots=True)
 class ClusterCost:
     """``pools`` are by name; ``others`` are nodes that Joiner does not manage, and of which only the instance has a
-    known price. ``anew`` is a plan for the pods of all nodes of pools; None if there are no such nodes."""
+    known price. ``compared`` are the pools without the ``booting`` instances, which have not joined yet and whose pods
+    still wait. ``anew`` is a plan for the pods of the compared nodes; None if there are no such nodes."""
 
     inputs: PlanInputs
     pools: tuple[PoolCost, ...]
     others: PoolCost | None
+    compared: tuple[PoolCost, ...]
+    booting: int
     anew: Plan | None
 
     @property
@@ -100,8 +104,8 @@ class ClusterCost:
 
     @property
     def compared_price(self) -> float:
-        """Return the price of the nodes that the plan replaces, those of pools, in $/h."""
-        return round(sum(one.price_per_hour for one in self.pools if one.launches), 10)
+        """Return the price of the nodes that the plan replaces, in $/h."""
+        return round(sum(one.price_per_hour for one in self.compared), 10)
 
     @property
     def unpriced(self) -> int:
@@ -109,9 +113,15 @@ class ClusterCost:
         return sum(one.unpriced for one in self.pools)
 
     @property
+    def lacks_buffers(self) -> bool:
+        """Whether the room of capacity buffers, which the plan has, may be on instances that have not joined yet."""
+        return self.booting > 0 and any(is_buffer_pod(pod.key) for pod in self.inputs.snapshot.pods)
+
+    @property
     def is_comparable(self) -> bool:
         """Whether the price of the plan is one for the same pods: all prices are known and all pods have a place."""
-        return self.anew is not None and not (self.unpriced or self.anew.pending)
+        known = not any(one.unpriced for one in self.compared)
+        return self.anew is not None and known and not (self.anew.pending or self.lacks_buffers)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of `-o json`."""
@@ -121,6 +131,7 @@ class ClusterCost:
             "pricePerMonth": round(self.price_per_hour * HOURS_A_MONTH, 2),
             "priceParts": self.parts,
             "unpriced": self.unpriced,
+            "notJoined": self.booting,
             "pools": [one.to_json() for one in self.pools],
             "otherNodes": self.others.to_json() if self.others else None,
             "packedAnew": None,
@@ -161,14 +172,19 @@ def cost_of_manifests(request: PlanRequest) -> ClusterCost:
     by_pool: dict[str, list[_RunningNode]] = defaultdict(list)
     for one in _running_nodes(snapshot):
         by_pool[one.pool].append(one)
-    found = {}
-    for key, nodes in by_pool.items():
-        parts = [prices.parts(one.labels, key, one.name) for one in nodes]
-        known = [each for each in parts if each["instance"]]
-        found[key] = PoolCost(key, len(nodes), sum_price_parts(known), _requested_share(nodes), len(nodes) - len(known))
+    found = {key: _cost(key, nodes, prices) for key, nodes in by_pool.items()}
     others = found.pop("", None)
     pools = tuple(found[key] for key in sorted(found))
-    return ClusterCost(inputs, pools, others, _plan_anew(inputs) if any(one.launches for one in pools) else None)
+    joined = {one.pool: [each for each in by_pool[one.pool] if each.node] for one in pools if one.launches}
+    compared = tuple(_cost(key, nodes, prices) for key, nodes in joined.items() if nodes)
+    booting = sum(one.node is None for nodes in by_pool.values() for one in nodes)
+    return ClusterCost(inputs, pools, others, compared, booting, _plan_anew(inputs) if compared else None)
+
+
+def _cost(pool: str, nodes: Sequence[_RunningNode], prices: NodePrices) -> PoolCost:
+    parts = [prices.parts(one.labels, pool, one.name) for one in nodes]
+    known = [each for each in parts if each["instance"]]
+    return PoolCost(pool, len(nodes), sum_price_parts(known), _requested_share(nodes), len(nodes) - len(known))
 
 
 def _running_nodes(snapshot: Snapshot) -> Iterable[_RunningNode]:
@@ -202,11 +218,10 @@ def _requested_share(nodes: Iterable[_RunningNode]) -> dict[str, float]:
 
 def _plan_anew(inputs: PlanInputs) -> Plan:
     """Return a plan for the pods of all nodes of pools, without these nodes. Pods that wait for a node are left out,
-    because their nodes are not paid for yet, and so are claims without an instance and what a static pool lacks;
-    capacity buffers have their room."""
+    and so are instances that have not joined yet and what a static pool lacks; capacity buffers have their room."""
     snapshot = inputs.snapshot
     joined = nodes_of_claims(snapshot)
-    launched = Counter(claim.pool_key for claim in snapshot.claims if claim.pool and claim.provider_id)
+    sizes = Counter(claim.pool_key for claim in snapshot.claims if claim.pool and claim.key in joined)
     gone = {joined[claim.key].name for claim in snapshot.claims if claim.pool and claim.key in joined}
     return plan_snapshot(
         inputs.request,
@@ -214,7 +229,7 @@ def _plan_anew(inputs: PlanInputs) -> Plan:
             snapshot,
             nodes=tuple(node for node in snapshot.nodes if node.name not in gone),
             claims=tuple(claim for claim in snapshot.claims if not claim.pool and claim.provider_id),
-            pools=tuple(_at_present_size(pool, launched[pool.key]) for pool in snapshot.pools),
+            pools=tuple(_at_present_size(pool, sizes[pool.key]) for pool in snapshot.pools),
             pods=tuple(_anew(snapshot.pods, gone)),
             assignments={},
         ),

@@ -58,6 +58,12 @@ def _sentences(cost: ClusterCost) -> list[str]:
             f"{_number(unpriced, 'node')} without a known price: the catalogue has none for their instance type, zone "
             "and capacity type (`joiner catalogue TYPE`; --catalogue reads another one)."
         )
+    if cost.booting:
+        verb = "has" if cost.booting == 1 else "have"
+        lines.append(
+            f"{_number(cost.booting, 'instance')} of them {verb} not joined yet: the comparison leaves "
+            f"{'it' if cost.booting == 1 else 'them'} out, with the pods that wait."
+        )
     return lines + _comparison(cost)
 
 
@@ -71,6 +77,8 @@ def _comparison(cost: ClusterCost) -> list[str]:
             f"No comparison with new nodes: {_number(len(anew.pending), 'pod')} would have no place on them ({which}); "
             "`joiner plan` with these pods pending says why."
         ]
+    if cost.lacks_buffers:
+        return ["No comparison with new nodes: those that have not joined yet may have the room of capacity buffers."]
     if not cost.is_comparable:
         return ["No comparison with new nodes, because prices are missing."]
     saved = cost.compared_price - anew.price_per_hour

@@ -165,10 +165,54 @@ def test_other_nodes_are_shown_apart_and_their_free_resources_are_used(tmp_path:
 def test_an_instance_that_has_not_joined_yet_costs_as_much(tmp_path: Path, catalogue: Path) -> None:
     booting = claim("a", "m5.large", "default")
 
-    found = cost_of(tmp_path, catalogue, pool(requirements=[AMD64]), booting)
+    found = cost_of(tmp_path, catalogue, pool(requirements=[AMD64]), booting, pod("waiting", "1"))
 
-    assert (found["nodes"], found["pools"][0]["requested"]) == (1, {})
+    assert (found["nodes"], found["notJoined"], found["pools"][0]["requested"]) == (1, 1, {})
     assert found["priceParts"]["instance"] == pytest.approx(LIST_PRICES["m5.large"])
+    assert found["packedAnew"] is None
+
+
+def test_an_instance_that_has_not_joined_yet_is_in_no_comparison_as_its_pods_are_not(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    static = pool("static", requirements=[AMD64], replicas=2)
+    del static["spec"]["disruption"]
+    joined = [
+        pool(requirements=[AMD64]),
+        static,
+        *managed("a", "m5.large"),
+        *managed("s", "m5.large", "static"),
+        running("web", "a", "1500m"),
+    ]
+    booting = [claim("b", "m5.xlarge", "default"), claim("t", "m5.xlarge", "static"), pod("waiting", "3")]
+
+    without, found = cost_of(tmp_path, catalogue, *joined), cost_of(tmp_path, catalogue, *joined, *booting)
+    table = joiner("cost", "-f", write(tmp_path, *joined, *booting), "--catalogue", catalogue).out
+
+    assert found["packedAnew"] == without["packedAnew"]
+    assert found["packedAnew"]["replacedPricePerHour"] == without["pricePerHour"] < found["pricePerHour"]
+    assert (found["nodes"], found["notJoined"], found["packedAnew"]["comparable"]) == (4, 2, True)
+    assert "2 instances of them have not joined yet: the comparison leaves them out, with the pods that wait." in table
+
+
+def test_capacity_buffers_are_not_compared_while_an_instance_has_not_joined(tmp_path: Path, catalogue: Path) -> None:
+    buffer = {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": "spare", "namespace": "default"},
+        "spec": {"replicas": 1, "podTemplateRef": {"name": "chunk"}},
+    }
+    chunk = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "100m"}}}]}}
+    metadata = {"name": "chunk", "namespace": "default"}
+    template = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": chunk}
+    nodes = [pool(requirements=[AMD64]), *managed("a", "m5.large"), running("web", "a", "1500m")]
+    alone = cost_of(tmp_path, catalogue, *nodes, buffer, template)
+    found = cost_of(tmp_path, catalogue, *nodes, buffer, template, booting := claim("b", "m5.large", "default"))
+    files = write(tmp_path, *nodes, buffer, template, booting)
+    table = joiner("cost", "-f", files, "--catalogue", catalogue).out
+
+    assert (alone["packedAnew"]["comparable"], found["packedAnew"]["comparable"]) == (True, False)
+    assert "those that have not joined yet may have the room of capacity buffers" in table
 
 
 def test_a_node_without_a_price_is_counted_and_nothing_is_compared(tmp_path: Path, catalogue: Path) -> None:
