@@ -7,7 +7,7 @@ from typing import Final
 
 from aws_lambda_powertools import Logger
 
-from joiner.adapters.call_failures import CALL_FAILURES, CallFailure, is_lasting
+from joiner.adapters.call_failures import CALL_FAILURES, is_lasting
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim
 from joiner.adapters.ledger import Ledger
@@ -81,12 +81,19 @@ class UnlaunchedClaims:
             logger.warning("no time was left to drop all assignments", left=len(late))
 
 
-def _log(answers: Iterable[tuple[NodeClaim, CallFailure | None]], late: int) -> None:
+def _log(answers: Iterable[tuple[NodeClaim, Exception | None]], late: int) -> None:
     for claim, failure in answers:
-        known = {"nodeclaim": claim.name, "nodepool": claim.pool, "lease": claim.lease}
         if failure is None:
-            logger.warning("a claim that was never launched is gone", **known)
+            logger.warning(
+                "a claim that was never launched is gone", nodeclaim=claim.name, nodepool=claim.pool, lease=claim.lease
+            )
         else:
-            logger.error("a claim that was never launched could not be deleted", reason=str(failure), **known)
+            logger.error(
+                "a claim that was never launched could not be deleted",
+                nodeclaim=claim.name,
+                nodepool=claim.pool,
+                lease=claim.lease,
+                reason=str(failure),
+            )
     if late:
         logger.warning("no time was left to delete all claims that were never launched", left=late)

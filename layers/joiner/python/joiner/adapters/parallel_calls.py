@@ -86,7 +86,10 @@ def call_each(
     else:
         with ThreadPoolExecutor(max_workers=min(workers, len(todo))) as pool:
             answers = list(pool.map(attempt, todo))
-    return [(item, _expected(answer)) for item, answer in zip(todo, answers, strict=True)]
+    for answer in answers:
+        if isinstance(answer, _Unexpected):
+            raise answer.reason
+    return list(zip(todo, cast(list[Result | Failure], answers), strict=True))  # mypy narrows no type variables
 
 
 def call_all(
@@ -134,9 +137,3 @@ def results_of(answers: Iterable[tuple[Item, Result | Failure]], failure: Failur
             raise answer
         results.append(cast(Result, answer))  # mypy narrows no union of two type variables
     return results
-
-
-def _expected(answer: Result | _Unexpected) -> Result:
-    if isinstance(answer, _Unexpected):
-        raise answer.reason
-    return answer
