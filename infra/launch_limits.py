@@ -44,4 +44,4 @@ BOOT_CHECK_SECONDS: Final = 15
 and each check is three state transitions."""
 
 REGISTRATION_CHECK_SECONDS: Final = 5
-"""The same while a registered node does not take pods yet."""
+"""The same while a node exists that is not registered, or does not take pods yet."""

@@ -52,15 +52,17 @@ BATCHES: Final = f"""(
 """JSONata: the groups of each invocation of launch_instances. Only the last one tags its instances: the others would
 keep later groups waiting meanwhile, and the sweep tags theirs."""
 
-NODES_SETTLE: Final = "$registration.settling > 0"
-"""JSONata: whether the next check is due without a call of the doorbell."""
+NODES_SETTLE: Final = "$registration.settling > 0 or $registration.postponed > 0"
+"""JSONata: whether the next check is due without a call of the doorbell: nodes open soon, or the last check had no time
+for all claims."""
 
 AWAIT_NODES_EXPRESSION: Final = (
     f"$registration.opensIn > 0 ? $min([$registration.opensIn, {BOOT_CHECK_SECONDS}]) : "
-    f"$registration.registered > $registration.initialized ? {REGISTRATION_CHECK_SECONDS} : {BOOT_CHECK_SECONDS}"
+    f"$registration.registered + $registration.joining > $registration.initialized ? {REGISTRATION_CHECK_SECONDS} : "
+    f"{BOOT_CHECK_SECONDS}"
 )
 """Longest wait for nodes before their registration is checked, since a ring may be lost: until a node with its pods
-opens, if that is known."""
+opens, if that is known. A node that exists rings no more: the next check tries again to register it."""
 
 APPEND_EVENTS: Final = "$append($unpublished, $states.result.Payload.events)"
 """JSONata: the keys of documents with events, which are recorded after the lease is released; a few in a

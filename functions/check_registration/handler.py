@@ -87,6 +87,8 @@ class WaveProgress:
             "waiting": len(waiting),
             "registered": len(self.claims("registered", "ready", "initialized")),
             "initialized": len(self.claims("initialized")),
+            "joining": sum(each.stage == "waiting" and each.joins for each in self.checked),
+            "postponed": sum(each.postponed for each in self.checked),
             "settling": sum(each.settling for each in self.checked),
             "opensIn": self._seconds_until_opening(now),
             "podsPlaced": self.wave.placed,
@@ -144,9 +146,11 @@ class RegistrationCheck:
     def answer(
         self, wave_name: str, now: datetime, events: Sequence[Event] = (), *, launching: bool = False
     ) -> dict[str, Any]:
-        """Return ``{"rings", "done", "waiting", "registered", "initialized", "settling", "opensIn", "podsPlaced",
-        "placedAsPlanned", "failed", "nodes"}``. The next check of `settling` nodes is due in a second. In `opensIn`
-        seconds another node with its pods opens, even if others are awaited; 0 if there is none.
+        """Return ``{"rings", "done", "waiting", "registered", "initialized", "joining", "postponed", "settling",
+        "opensIn", "podsPlaced", "placedAsPlanned", "failed", "nodes"}``. The next check of `joining` nodes, which could
+        not be registered now, is due soon; that of `postponed` claims, for which no time was left, at once; that of
+        `settling` nodes in a second. In `opensIn` seconds another node with its pods opens, even if others are awaited;
+        0 if there is none.
 
         `events` are those of the rounds before. They are written here, while nodes boot. A wave whose execution is
         still `launching` is not done, because its launches add claims to it.
@@ -235,7 +239,8 @@ class RegistrationCheck:
 
     def _register(self, matches: Iterable[ClaimAndNode], registration: NodeRegistration) -> list[ClaimProgress]:
         answers, later = call_each_in_time(matches, registration.register, CALL_FAILURES, self._time_left)
-        postponed = (ClaimProgress(match.claim, "waiting", "is checked in the next check") for match in later)
+        message = "is checked in the next check"
+        postponed = (ClaimProgress(match.claim, "waiting", message, postponed=True) for match in later)
         return [*results_of(answers, CALL_FAILURES), *postponed]
 
     def _record(self, checked: Iterable[ClaimProgress], now: datetime) -> list[Event]:

@@ -52,10 +52,17 @@ class ClaimProgress:
     """Why its launch counts as a success or a failure since this check (`joiner.pools.registration_health`)."""
     trouble: str = ""
     """The reason of a condition, if the claim's node will probably not join; `message` is then the cause."""
+    postponed: bool = False
+    """No time was left for the claim in this check."""
     settling: bool = False
     """The node has its pods. It only waits until the scheduler has read their bindings."""
     opens_at: datetime | None = None
     """When the node, which has its pods, opens if other nodes of the wave do not have theirs before."""
+
+    @property
+    def joins(self) -> bool:
+        """Return whether it has one node, which the next check may register."""
+        return self.node is not None and not self.trouble
 
 
 class NodeRegistration:

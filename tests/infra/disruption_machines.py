@@ -19,7 +19,16 @@ MARKED = {
 }
 REQUEST = {"claim": "a", "reason": "consolidated", "instance": "i-a", "notBefore": 0}
 SETTLED = {"retire": [], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
-JOINED = {"rings": 0, "done": True, "waiting": 0, "registered": 1, "initialized": 1, "settling": 0}
+JOINED = {
+    "rings": 0,
+    "done": True,
+    "waiting": 0,
+    "registered": 1,
+    "initialized": 1,
+    "joining": 0,
+    "postponed": 0,
+    "settling": 0,
+}
 BOOTING = {**JOINED, "done": False, "waiting": 1, "registered": 0, "initialized": 0}
 
 SMOOTH: Mapping[str, Sequence[Line]] = {

@@ -49,6 +49,8 @@ JOINED = {
     "rings": 0,
     "done": True,
     "waiting": 0,
+    "joining": 0,
+    "postponed": 0,
     "settling": 0,
     "podsPlaced": 3,
     "placedAsPlanned": 1,

@@ -331,13 +331,16 @@ def test_a_wait_for_nodes_ends_by_an_earlier_ring_by_its_timeout_or_by_a_token(
     assert [call["gather"] for call in machines.calls["check_registration"]] == [0, 0, 0, 0.3]  # after a ring
 
 
-def test_nodes_that_just_got_pods_are_checked_again_without_a_ring(account: ScriptedAccount[ScaleUpMachine]) -> None:
-    settles = {**JOINED, "done": False, "waiting": 2, "settling": 1}
-    machines = account.machines(check_registration=[settles, settles, JOINED])
+@pytest.mark.parametrize(("counted", "gather"), [("settling", 1), ("postponed", 0)])
+def test_nodes_that_just_got_pods_or_got_no_time_are_checked_again_without_a_ring(
+    account: ScriptedAccount[ScaleUpMachine], counted: str, gather: int
+) -> None:
+    due = {**JOINED, "done": False, "waiting": 2, counted: 1}
+    machines = account.machines(check_registration=[due, due, JOINED])
 
     execution = machines.start()
 
     assert machines.end(execution)["status"] == "SUCCEEDED"
     look = ["Check registration", "Have all nodes joined?"]
     assert machines.states(execution)[-7:] == [*look, *look, *look, "Summarise"]
-    assert [call["gather"] for call in machines.calls["check_registration"]] == [0, 1, 1]  # seconds
+    assert [call["gather"] for call in machines.calls["check_registration"]] == [0, gather, gather]  # seconds

@@ -192,7 +192,9 @@ SCALED_UP: Final[Mapping[str, Sequence[Line]]] = {
     ],
     "check_registration": [
         {
-            **dict.fromkeys(("rings", "waiting", "registered", "initialized", "settling", "opensIn"), 50_000),
+            **dict.fromkeys(
+                ("rings", "waiting", "registered", "initialized", "joining", "postponed", "settling", "opensIn"), 50_000
+            ),
             **dict.fromkeys(("podsPlaced", "placedAsPlanned"), 50_000),
             "done": True,
             "failed": [name(number) for number in range(CHECK.NODES_SHOWN)],

@@ -219,23 +219,36 @@ def test_no_wait_for_nodes_lasts_long_without_a_check(scale_up: States) -> None:
 
 
 @pytest.mark.parametrize(
-    ("registered", "initialized", "opens_in", "seconds"),
-    [(0, 0, 0, 15), (1, 0, 0, 5), (1, 1, 0, 15), (2, 1, 0, 5), (2, 1, 3, 3), (2, 1, 6, 6), (1, 0, 3600, 15)],
+    ("registered", "initialized", "joining", "opens_in", "seconds"),
+    [
+        (0, 0, 0, 0, 15),
+        (1, 0, 0, 0, 5),
+        (1, 1, 0, 0, 15),
+        (2, 1, 0, 0, 5),
+        (0, 0, 1, 0, 5),
+        (1, 1, 1, 0, 5),
+        (2, 1, 0, 3, 3),
+        (2, 1, 0, 6, 6),
+        (1, 0, 0, 3600, 15),
+    ],
     ids=[
         "all instances boot",
         "a node is not ready for pods",
         "the others boot",
         "one of several is not ready",
+        "a node could not be registered",
+        "one of several could not be registered",
         "a node opens soon",
         "a node opens later than the usual check",
         "the clock of a node is wrong",
     ],
 )
 def test_a_wait_for_nodes_is_shorter_when_a_check_may_open_one(
-    registered: int, initialized: int, opens_in: int, seconds: int
+    registered: int, initialized: int, joining: int, opens_in: int, seconds: int
 ) -> None:
     expression = jsonata.Jsonata(AWAIT_NODES_EXPRESSION)
-    expression.assign("registration", {"registered": registered, "initialized": initialized, "opensIn": opens_in})
+    counts = {"registered": registered, "initialized": initialized, "joining": joining, "opensIn": opens_in}
+    expression.assign("registration", counts)
 
     assert expression.evaluate(None) == seconds
 

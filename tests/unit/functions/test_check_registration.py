@@ -149,6 +149,26 @@ def test_what_could_not_be_given_up_is_tried_again(cluster: SimulatedCluster) ->
     assert the_claim(cluster).conditions["Registered"].reason == "RegistrationTimeout"
 
 
+def test_a_node_that_could_not_be_registered_now_is_counted_for_a_check_that_follows_soon(
+    cluster: SimulatedCluster,
+) -> None:
+    launched(cluster)
+    booting = cluster.check("up-1")
+    cluster.boot()
+
+    def refuse_node(method: str, path: str, do: Any) -> Any:
+        if method == "PATCH" and "/nodes/" in path:
+            raise KubeError("busy", status=503)
+        return do()
+
+    cluster.kube.fault = refuse_node
+    refused = cluster.check("up-1")
+    cluster.kube.fault = None
+    joined = cluster.check("up-1")
+
+    assert [(each["waiting"], each["joining"]) for each in (booting, refused, joined)] == [(1, 0), (1, 1), (0, 0)]
+
+
 def test_a_node_without_the_filling_taint_is_left_to_the_scheduler(cluster: SimulatedCluster) -> None:
     launched(cluster).boot()
     the_node(cluster)["spec"]["taints"] = [

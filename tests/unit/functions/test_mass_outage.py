@@ -109,7 +109,7 @@ def test_pods_for_which_no_time_is_left_are_bound_in_the_next_pass_and_their_nod
     )
     (node,) = cluster.kube.all(kinds.NODES)
 
-    assert (first["done"], first["waiting"], first["podsPlaced"]) == (False, 1, 0)
+    assert (first["done"], first["waiting"], first["postponed"], first["podsPlaced"]) == (False, 1, 1, 0)
     assert FILLING in {taint["key"] for taint in node["spec"]["taints"]}
     assert cluster.check("up-1")["done"]
     assert [pod["spec"]["nodeName"] for pod in cluster.kube.all(kinds.PODS)] == [node["metadata"]["name"]]
