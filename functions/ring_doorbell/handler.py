@@ -7,7 +7,7 @@ never a refused request.
 The scheduler reports a pending pod again whenever its message changes, and one search serves all pods. So a sandbox
 counts at most a few rings of pods a second, and answers the others at once: a refusal would be a line in the API
 server's log and an alarm. It counts a few more of nodes: a ring that does not count is followed by a reading, too,
-because the last one that counted came less than a tenth of a second before.
+because the last one that counted came less than a fifth of a second before.
 
 Where the first ring of a new sandbox starts a scale-up, the functions of the scale-up are likely to be cold, too. It
 has them initialized at once, instead of each when its turn comes.

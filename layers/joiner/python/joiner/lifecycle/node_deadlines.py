@@ -27,8 +27,9 @@ CLOSED_FOR_BINDING: Final = timedelta(seconds=10)
 """Maximum time for which a node that may take pods stays closed for Joiner's own bindings."""
 
 CLOSED_FOR_THE_WAVE: Final = timedelta(seconds=5)
-"""Maximum time for which a node that has its pods stays closed while planned pods wait for other nodes that join now.
-A node that opens makes the scheduler retry each of them without success, which takes longer than to bind them.
+"""Time after a node became Ready in which it stays closed, with its pods, while other planned pods wait for nodes of
+the same wave: those that boot, join, or are still being launched. A node that opens makes the scheduler retry each of
+these pods without success, which takes longer than to bind them.
 """
 
 CLOSED_TO_OTHER_PODS: Final = timedelta(seconds=30)
