@@ -1,6 +1,6 @@
 """Register one node for its claim; the node counts as initialized when it takes pods."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 
 from joiner.adapters.call_failures import CALL_FAILURES
@@ -42,6 +42,7 @@ class ClaimProgress:
     claim: NodeClaim
     stage: Stage
     message: str
+    _: KW_ONLY
     node: Node | None = None
     events: tuple[Event, ...] = field(default=())
     fresh: bool = False
@@ -111,8 +112,8 @@ class NodeRegistration:
             try:
                 return self._with_node(claim, assessed)
             except KubeError as reason:
-                return ClaimProgress(claim, "waiting", f"could not be joined now: {reason}", assessed)
-        progress = ClaimProgress(claim, assessed.stage, assessed.message, match.node, trouble=assessed.trouble)
+                return ClaimProgress(claim, "waiting", f"could not be joined now: {reason}", node=assessed)
+        progress = ClaimProgress(claim, assessed.stage, assessed.message, node=match.node, trouble=assessed.trouble)
         return self._give_up(progress, assessed) if assessed.failure else progress
 
     def _give_up(self, progress: ClaimProgress, assessed: RegistrationProgress) -> ClaimProgress:
@@ -160,7 +161,16 @@ class NodeRegistration:
             events += reporting.report_registered(claim, node)
         assessed = assess_registered(claim, node)
         trouble = "" if fresh else assessed.trouble
-        return ClaimProgress(claim, assessed.stage, assessed.message, node, tuple(events), fresh, outcome, trouble)
+        return ClaimProgress(
+            claim,
+            assessed.stage,
+            assessed.message,
+            node=node,
+            events=tuple(events),
+            fresh=fresh,
+            outcome=outcome,
+            trouble=trouble,
+        )
 
     def _patch(self, claim: NodeClaim, node: Node) -> Node:
         registered = patch_node(self._kube, node, lambda current: registration_patch(claim, current))

@@ -3,6 +3,7 @@
 Each look belongs to the lease as it was renewed before the list, with the number of rings that the list covers.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -25,6 +26,15 @@ CONTROLLERS_READ: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
+class SearchTime:
+    """How a search pauses, in seconds, and measures time, and the time that it has left; tests replace them."""
+
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    left: TimeLeft = UNBOUNDED
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """One listing of a batch: the lease that was renewed before it, what the listings before it found, the batch,
     whether more of its pods may come, and when it began, in seconds of the search's clock."""
@@ -42,22 +52,13 @@ class BatchLooks:
     The time between two looks is measured: on a busy API server, a list takes longer than the pause after it.
     """
 
-    def __init__(
-        self,
-        view: ClusterView,
-        listed_pods: ListedPodsRole,
-        times: BatchTimes,
-        *,
-        sleep: Callable[[float], None],
-        clock: Callable[[], float],
-        time_left: TimeLeft = UNBOUNDED,
-    ) -> None:
+    def __init__(self, view: ClusterView, listed_pods: ListedPodsRole, times: BatchTimes, timing: SearchTime) -> None:
         self._view = view
         self._listed_pods = listed_pods
         self._times = times
-        self._sleep = sleep
-        self._clock = clock
-        self._time_left = time_left
+        self._sleep = timing.sleep
+        self._clock = timing.clock
+        self._time_left = timing.left
 
     def look(self, lease: Lease, so_far: Gathering, began: float | None = None) -> Look:
         """List the pods without a node; `began` is now, if it is known."""

@@ -21,8 +21,7 @@ not keep Joiner from acting is reported when the batch is complete. Many listed 
 that their later events do not ring the doorbell. Without the record they ring again, which is harmless.
 """
 
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,14 +29,13 @@ from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
-from functions.find_pending_pods.batch_looks import BatchLooks, Look
+from functions.find_pending_pods.batch_looks import BatchLooks, Look, SearchTime
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import PLANNED, SELECTING, ClusterView, ListedCluster
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Lease, yet_unstored
 from joiner.adapters.listed_pods_role import ListedPodsRole
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
@@ -91,6 +89,7 @@ PAUSE_OF_THE_MACHINE: Final = 1.0
 
 FIRST_SEARCH: Final = Gathering()
 DEFAULT_TIMES: Final = BatchTimes()
+REAL_TIME: Final = SearchTime()
 
 
 class PendingPodSearch:
@@ -107,20 +106,18 @@ class PendingPodSearch:
         listed_pods: ListedPodsRole,
         times: BatchTimes = DEFAULT_TIMES,
         default_spreads: Sequence[Mapping[str, Any]] = (),
-        sleep: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-        time_left: TimeLeft = UNBOUNDED,
+        timing: SearchTime = REAL_TIME,
     ) -> None:
         self._view = view
         self._ledger = ledger
         self._answers = answers
         self._store = store
         self._guards = guards
-        self._looks = BatchLooks(view, listed_pods, times, sleep=sleep, clock=clock, time_left=time_left)
+        self._looks = BatchLooks(view, listed_pods, times, timing)
         self._default_spreads = default_spreads
-        self._sleep = sleep
-        self._clock = clock
-        self._time_left = time_left
+        self._sleep = timing.sleep
+        self._clock = timing.clock
+        self._time_left = timing.left
 
     def answer(self, task: Task, now: datetime, lease_until: int, so_far: Gathering = FIRST_SEARCH) -> dict[str, Any]:
         """Return ``{"rings", "refused", "complete", "gathering", "snapshot", "pods", "podsToPlan", "unfinished",
@@ -381,7 +378,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         listed_pods=ListedPodsRole(kube),
         default_spreads=spreads,
         times=read_batch_times(event),
-        time_left=environment.time_left(context),
+        timing=SearchTime(left=environment.time_left(context)),
     )
     so_far = Gathering.from_json(event["gathering"])
     answer = search.answer(task, now, environment.lease_end(context, now), so_far)

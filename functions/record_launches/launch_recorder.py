@@ -3,7 +3,7 @@ them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 from aws_lambda_powertools import Logger
@@ -38,6 +38,7 @@ class RecordedLaunch:
 
     launch: str
     launched: Sequence[NodeClaim]
+    _: KW_ONLY
     forgotten: Sequence[str] = ()
     written: int = 0
     """The number of claims with an instance that no earlier recording has counted."""

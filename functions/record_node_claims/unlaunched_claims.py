@@ -47,7 +47,7 @@ class UnlaunchedClaims:
         self._task = task
         self._time_left = time_left
 
-    def delete(self, standing: Standing, *, planned: Collection[str]) -> list[tuple[NodeClaim, str]]:
+    def delete(self, standing: Standing, planned: Collection[str]) -> list[tuple[NodeClaim, str]]:
         """Delete every claim that was not sent and never will be, except those `planned` now. Return the claims whose
         deletion the API server refuses, with the reason.
 

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
+from functions.find_pending_pods.batch_looks import SearchTime
 from functions.survey_cluster import handler as survey_cluster
 from functions.survey_cluster.survey_reports import SurveyReports
 from functions.survey_instances import handler as survey_instances
@@ -204,8 +205,7 @@ class SimulatedCluster:
                     *search,  # noqa: B023
                     listed_pods=listed,  # noqa: B023
                     default_spreads=self.default_spreads,
-                    sleep=self.waits.append,
-                    clock=lambda: sum(self.waits),
+                    timing=SearchTime(self.waits.append, lambda: sum(self.waits)),
                 ).answer(task, self.now, until, so_far),  # noqa: B023
             )
             self.gathering = Gathering.from_json(found["gathering"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from functions.find_pending_pods.batch_looks import SearchTime
 from functions.find_pending_pods.handler import DEFAULT_TIMES, FIRST_SEARCH, PendingPodSearch, read_batch_times
 from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
@@ -59,9 +60,7 @@ class TimedSearch:
             AutoscalerDetection(kube),
             listed_pods=ListedPodsRole(kube),
             times=self._times,
-            sleep=self._sleep,
-            clock=self.clock,
-            time_left=TimeLeft(lambda: began + self._lasts - self.clock()),
+            timing=SearchTime(self._sleep, self.clock, TimeLeft(lambda: began + self._lasts - self.clock())),
         )
         now = self._cluster.now + timedelta(seconds=began)
         return search.answer(self._task, now, int(now.timestamp()) + 90, so_far)

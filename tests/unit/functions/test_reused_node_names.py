@@ -175,7 +175,7 @@ def test_a_retirement_that_is_undone_removes_no_taint_of_another_node_of_the_nam
 
 def test_a_node_that_took_the_name_since_is_neither_filled_nor_opened(grown: SimulatedCluster) -> None:
     claim = first(grown)
-    step = ClaimProgress(claim, "ready", "may take pods", read_node(grown.kube.get(kinds.NODES, claim.node_name)))
+    step = ClaimProgress(claim, "ready", "may take pods", node=read_node(grown.kube.get(kinds.NODES, claim.node_name)))
     take_the_name(grown, claim.node_name)
     grown.kube.objects["nodes", "", claim.node_name]["spec"]["taints"] = [{"key": FILLING, "effect": "NoSchedule"}]
 
