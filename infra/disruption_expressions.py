@@ -10,6 +10,7 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "turn": 1,
     "digest": jsonata('[$states.context.Execution.Input.digest, ""][0]'),
     "leftOver": jsonata("[$states.context.Execution.Input.unfinished, 0][0]"),
+    "due": jsonata("[$states.context.Execution.Input.due, true][0]"),
     "surveyed": False,
     "found": {"refused": "", "why": ""},
     "proposed": {"actions": 0},

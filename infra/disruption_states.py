@@ -3,7 +3,8 @@
 An execution makes two proposals, 15 seconds apart. The second one, and what follows until the replacements are
 launched, is under the lease, so that no plan uses the nodes meanwhile. The lease is released before any node boots.
 Nodes are retired only when all their replacements are initialized; until then everything can be undone. The ledger has
-an item for each disruption under way, so another execution finishes or undoes what this one leaves.
+an item for each disruption under way, so another execution finishes or undoes what this one leaves. An execution that
+was started only for that (input `due` false) makes no proposal.
 
 One execution runs at a time. The item ``LEASE/disrupt`` names it (`holder`, until `disruptUntil` at the latest, epoch
 seconds).
@@ -284,7 +285,7 @@ def _settling_states(resources: DisruptionResources) -> States:
             on_error="Are replacements on their way?",  # a later execution requests the retirement again
         ),
         "Are replacements on their way?": choice_state(
-            {MAY_AWAIT: "Check registration", "$not($surveyed) and $settled.waiting = 0": "Find candidates"},
+            {MAY_AWAIT: "Check registration", "$due and $not($surveyed) and $settled.waiting = 0": "Find candidates"},
             otherwise=GIVE_BACK_TURN,
         ),
         "Check registration": resources.launches.check_registration(

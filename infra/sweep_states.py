@@ -65,8 +65,10 @@ SCALE_UP_DUE: Final = f"{NODES_NEEDED} or $cluster_survey.buffersToPlan > 0"
 EMPTY_NODES: Final = '$instance_survey.retire[reason = "empty"]'
 OTHER_NODES: Final = '$instance_survey.retire[reason != "empty"]'
 
+PROPOSAL_DUE: Final = f"""($cluster_survey.disruption.due and $not({NODES_NEEDED}))"""
+
 DISRUPTION_DUE: Final = f"""$not($instance_survey.disrupting) and ($cluster_survey.disruption.unfinished > 0
-  or ($cluster_survey.disruption.due and $not({NODES_NEEDED})))"""
+  or {PROPOSAL_DUE})"""
 """A disruption that was left over is settled in any case. New ones wait until no pod needs a new node, because the
 proposal counts on the free resources of existing nodes. The virtual pods of unchanged CapacityBuffers are part of the
 proposal: a plan for them delays no disruption, because in a busy cluster one is due with every sweep."""
@@ -338,7 +340,11 @@ def _disruption_states(resources: SweepResources) -> States:
         "Start a disruption": resources.integrations.start_execution(
             resources.disrupt_arn,
             execution_name("disrupt", "sweep"),
-            {"digest": jsonata(f"{due}.digest"), "unfinished": jsonata(f"{due}.unfinished")},
+            {
+                "digest": jsonata(f"{due}.digest"),
+                "unfinished": jsonata(f"{due}.unfinished"),
+                "due": jsonata(PROPOSAL_DUE),
+            },
             next=MORE_EMPTY,
             on_error=MORE_EMPTY,
             keep_error=True,

@@ -19,6 +19,7 @@ from joiner.lifecycle.retirement_candidates import (
     RetirementCandidate,
     RetirementRules,
     find_emptied,
+    find_kept_by_pools,
     find_kept_nodes,
     find_launching_claims,
     find_needed_claims,
@@ -61,6 +62,7 @@ def read_cluster(
         slots={claim: sum(each.classes.values()) for claim, each in assignments.items()},
         kept_for=find_kept_nodes(listing, emptied, retiring, pods, now),
         over_budget=listing.find_over_budget(emptied, pools, now) if limited else {},
+        kept_by_pool=find_kept_by_pools(emptied, pools) if limited else {},
         needed=find_needed_claims(listing, candidates, pools, launching),
     )
     return candidates, RetirementRules(context, pods, leased)

@@ -127,8 +127,8 @@ class DisruptionSettling:
             if not isinstance(verdict, Undone):
                 continue
             kept = [claims[name] for name in verdict.claims]
-            if verdict.failed:
-                self._back_off(kept, verdict.why, now)
+            if verdict.failed and not record.failed_at:
+                self._back_off(record, kept, verdict.why, now)
             if errors := self._open(kept, nodes):
                 logger.warning("a disruption could not be undone", nodeclaims=list(verdict.claims), reason=errors[0])
                 continue
@@ -155,9 +155,14 @@ class DisruptionSettling:
         with suppress(NotFound):
             write_conditions(self._kube, claim)
 
-    def _back_off(self, claims: Iterable[NodeClaim], why: str, now: datetime) -> None:
+    def _back_off(self, record: DisruptionRecord, claims: Iterable[NodeClaim], why: str, now: datetime) -> None:
+        """Record the back-off of the pools, and on the disruption that it counts.
+
+        If a node cannot be opened, the next call finds the same failure.
+        """
         for pool in sorted({claim.pool_key for claim in claims if claim.pool_key}):
             self._ledger.back_off(back_off_id(pool), why, int(now.timestamp()))
+        self._disruptions.note_failure(record.id, int(now.timestamp()))
 
 
 def _tainted_claims(claims: Mapping[str, NodeClaim], nodes: Mapping[str, Node]) -> frozenset[str]:

@@ -266,7 +266,8 @@ class ClusterSurveying:
         """Update the record of empty nodes; return the survey with that record."""
         before = self._records.emptiness.all()
         empty = {claim.name for claim in empty_claims(survey)}
-        begun = [(name, True) for name in sorted(empty - set(before))]
+        lasting = {name for name, one in before.items() if not one.expires}
+        begun = [(name, True) for name in sorted(empty - lasting)]
         ended = [(name, False) for name in sorted(set(before) - empty)]
         answers, left = call_each_in_time(
             [*ended, *begun], lambda one: self._note(*one, survey.at), CALL_FAILURES, self._time_left

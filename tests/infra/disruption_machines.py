@@ -63,8 +63,8 @@ class DisruptionMachines(Scripted):
         )
         self.arn = self.machine("disrupt", disruption_definition(resources))
 
-    def start(self, name: str = "disrupt-1", *, unfinished: int = 0) -> str:
-        request = json.dumps({"digest": "abc", "unfinished": unfinished})
+    def start(self, name: str = "disrupt-1", *, unfinished: int = 0, **more: Any) -> str:
+        request = json.dumps({"digest": "abc", "unfinished": unfinished, **more})
         execution: str = self.aws.client("stepfunctions").start_execution(
             stateMachineArn=self.arn, name=name, input=request
         )["executionArn"]

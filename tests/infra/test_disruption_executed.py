@@ -186,6 +186,19 @@ def test_left_over_disruptions_are_settled_before_the_next_look(account: Scripte
     assert machines.states(execution) == [*BEGINNING, *retiring, *FIRST_LOOK, *ENDING]
 
 
+@pytest.mark.parametrize("due", [True, False])
+def test_an_execution_that_was_started_to_settle_proposes_only_what_is_due(
+    account: ScriptedAccount[DisruptionMachines], due: bool
+) -> None:
+    machines = account.machines(propose_disruption=[NOTHING_TO_DO])
+
+    execution = machines.start(unfinished=1, due=due)
+
+    assert machines.summary(execution)["retired"] == 1
+    retiring = [*SETTLING, "Retire nodes", "Are replacements on their way?"]
+    assert machines.states(execution) == [*BEGINNING, *retiring, *(FIRST_LOOK if due else ()), *ENDING]
+
+
 def test_nothing_new_is_proposed_while_replacements_of_another_execution_boot(
     account: ScriptedAccount[DisruptionMachines],
 ) -> None:

@@ -194,17 +194,19 @@ LEFT = {"due": False, "digest": "abc", "unfinished": 1}
 
 
 @pytest.mark.parametrize(
-    ("cluster", "instances", "starts"),
+    ("cluster", "instances", "starts", "proposes"),
     [
-        ({"disruption": DUE}, {}, True),
-        ({"disruption": DUE}, {"disrupting": True}, False),
-        ({"disruption": DUE, "pendingPods": 1}, {}, False),
-        ({"disruption": DUE, "changedBuffers": 1}, {}, False),
-        ({"disruption": DUE, "buffersToPlan": 1}, {}, True),
-        ({"disruption": DUE}, {"openLaunches": 1}, False),
-        ({"disruption": LEFT}, {}, True),
-        ({"disruption": LEFT, "pendingPods": 1}, {}, True),
-        ({"disruption": LEFT}, {"disrupting": True}, False),
+        ({"disruption": DUE}, {}, True, True),
+        ({"disruption": DUE}, {"disrupting": True}, False, True),
+        ({"disruption": DUE, "pendingPods": 1}, {}, False, False),
+        ({"disruption": DUE, "changedBuffers": 1}, {}, False, False),
+        ({"disruption": DUE, "buffersToPlan": 1}, {}, True, True),
+        ({"disruption": DUE}, {"openLaunches": 1}, False, False),
+        ({"disruption": LEFT}, {}, True, False),
+        ({"disruption": LEFT, "pendingPods": 1}, {}, True, False),
+        ({"disruption": {**LEFT, "due": True}}, {}, True, True),
+        ({"disruption": {**LEFT, "due": True}, "pendingPods": 1}, {}, True, False),
+        ({"disruption": LEFT}, {"disrupting": True}, False, False),
     ],
     ids=[
         "due",
@@ -215,17 +217,24 @@ LEFT = {"due": False, "digest": "abc", "unfinished": 1}
         "a launch is open",
         "left over",
         "left over while pods wait",
+        "left over and due",
+        "left over and due while pods wait",
         "attended",
     ],
 )
 def test_a_disruption_starts_when_nothing_more_urgent_is_under_way(
-    account: ScriptedAccount[Scripted], cluster: Mapping[str, Any], instances: Mapping[str, Any], starts: bool
+    account: ScriptedAccount[Scripted],
+    cluster: Mapping[str, Any],
+    instances: Mapping[str, Any],
+    starts: bool,
+    proposes: bool,
 ) -> None:
+    """Only an execution that may propose something does so after it has settled what was left over."""
     swept = Swept(account, survey_cluster=[{**NOTHING_SEEN, **cluster}], survey_instances=[{**ALL_THERE, **instances}])
     ended = swept.run()
 
     started = swept.machines.started(swept.disrupt)
-    asked = {"digest": "abc", "unfinished": cluster["disruption"]["unfinished"]}
+    asked = {"digest": "abc", "unfinished": cluster["disruption"]["unfinished"], "due": proposes}
     assert list(started.values()) == ([asked] if starts else [])
     assert all(re.fullmatch(r"disrupt-\d{8}T\d{6}-sweep", name) for name in started)
     assert ended["status"] == "SUCCEEDED"

@@ -50,6 +50,11 @@ def events(cluster: SimulatedCluster) -> set[tuple[str, str]]:
     return {(each["reason"], each["regarding"]["kind"]) for each in cluster.kube.all(kinds.EVENTS)}
 
 
+def expirations(cluster: SimulatedCluster, kind: str) -> list[Any]:
+    """Return when DynamoDB deletes each item of a kind."""
+    return [item.get("expires") for item in cluster.ledger._query(kind)]
+
+
 def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> None:
     answer = marked(grown, REMOVED)
 
@@ -63,11 +68,13 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
     assert reason_of(grown, "default-1") == "Underutilized"
     assert events(grown) == {("DisruptionTerminating", "Node"), ("DisruptionTerminating", "NodeClaim")}
     [record] = records(grown).all()
+    assert expirations(grown, "DISRUPTION") == [None], "a pause may be longer than any time"
     assert (record.id, record.claims, record.replacements, record.requests) == (f"{NAME}-0000", ("default-1",), (), 0)
 
     request = {"claim": "default-1", "reason": "consolidated", "instance": "i-0001", "notBefore": 0}
     assert settled(grown) == {"retire": [request], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
     assert settled(grown)["requested"] == 1, "the retirement is requested once"
+    assert expirations(grown, "DISRUPTION") == [None]
     [moved] = records(grown).moves(int(grown.now.timestamp()))
     assert (moved.at, moved.pods, moved.workloads) == (
         int(grown.now.timestamp()),
@@ -220,6 +227,19 @@ def test_a_node_that_cannot_be_opened_delays_no_other_disruption(grown: Simulate
         False,
         [("default-2",)],
     )
+
+
+def test_a_node_that_cannot_be_opened_makes_its_pool_wait_once(grown: SimulatedCluster) -> None:
+    marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
+    grown.kube.fault = refused_patches("node-1")
+    first = grown.now
+
+    for _ in range(4):
+        assert settled(grown)["undone"] == []
+        grown.now += timedelta(seconds=30)
+
+    assert is_tainted(grown, "node-1")
+    assert grown.ledger.disruption_back_offs(first) == {"NodePool/default": first + timedelta(seconds=60)}
 
 
 def test_a_pool_waits_after_a_failed_replacement_whichever_call_of_the_undoing_fails(

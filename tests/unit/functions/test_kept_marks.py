@@ -112,6 +112,36 @@ def test_a_node_with_a_taint_of_no_disruption_is_opened(grown: SimulatedCluster)
     assert (is_tainted(grown, "node-1"), is_excluded(grown, "node-1")) == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("disruption", "annotation", "why"),
+    [
+        ({"consolidateAfter": "Never"}, "", "NodePool/default keeps empty nodes"),
+        (
+            {"consolidateAfter": "30s", "consolidationPolicy": "WhenEmptyOrUnderutilized"},
+            "true",
+            "its node has the annotation karpenter.sh/do-not-consolidate",
+        ),
+    ],
+)
+def test_an_empty_node_with_a_taint_of_no_disruption_is_opened_if_its_pool_keeps_it(
+    grown: SimulatedCluster, disruption: dict[str, str], annotation: str, why: str
+) -> None:
+    grown.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": disruption}})
+    mark_and_release(grown)
+    [record] = records(grown).all()
+    records(grown).end(record.id)
+    del grown.kube.objects["pods", "default", "web-1"]
+    grown.kube.objects["nodes", "", "node-1"]["metadata"]["annotations"] = {
+        "karpenter.sh/do-not-consolidate": annotation
+    }
+    [due] = grown.survey("s1")[0]["retire"]
+
+    done = retire(grown, (due["claim"], due["reason"]))
+
+    assert done.left_out == {"default-1": why}
+    assert not is_tainted(grown, "node-1")
+
+
 def test_a_mark_that_is_undone_leaves_no_condition(grown: SimulatedCluster) -> None:
     """The condition of one claim is written, that of the other one is refused."""
     both = replace(REMOVED, claims=("default-1", "default-2"), moves={"default/web-1": "n", "default/web-2": "n"})

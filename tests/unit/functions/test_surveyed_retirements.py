@@ -49,6 +49,24 @@ def test_an_empty_node_is_remembered_asked_for_once_for_its_time_and_forgotten_w
     assert memory(standing, EmptyNodes).all() == {}
 
 
+def test_the_start_of_emptiness_is_kept_as_long_as_the_node_is_empty(standing: SimulatedCluster) -> None:
+    """A pool may keep empty nodes for ten days. Earlier versions let the record expire after a week."""
+    ten_days = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "240h", "budgets": [{"nodes": "100%"}]}
+    standing.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"disruption": ten_days}})
+    claim = claims(standing)[0]
+    end_pods(standing, claim)
+    emptiness, since = memory(standing, EmptyNodes), int(standing.now.timestamp())
+    emptiness._update(
+        "EMPTY", claim.name, "SET since = :now, expires = :end", {":now": since, ":end": since + 7 * 24 * 3600}
+    )
+
+    looked(standing, 1)
+
+    assert [item.get("expires") for item in emptiness._query("EMPTY")] == [None]
+    assert emptiness.all()[claim.name].since == since
+    assert retired(looked(standing, 2, after=10 * 24 * 3600)[0]) == [(claim.name, "empty")]
+
+
 def test_a_retirement_of_an_empty_node_that_never_began_is_asked_for_again(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     end_pods(standing, claim)

@@ -12,12 +12,13 @@ from joiner.adapters.item_attributes import Item, number, text, texts
 @dataclass(frozen=True, slots=True)
 class DisruptionRecord:
     """One disruption under way: nodes that go together, and the claims that replace them. Written by mark_nodes
-    (everything but `requests` and `requested_at`) and settle_disruptions (both of these; deletes).
+    (everything up to `workloads`) and settle_disruptions (all others; deletes).
 
     `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
     with figures. `deadline` is the time until which the replacements must be initialized. `pods` counts the pods that
     must move by the key of the pool that they leave, and `workloads` names their controllers. `requests` counts the
-    requests to retire the nodes, `requested_at` is the time of the last one.
+    requests to retire the nodes, `requested_at` is the time of the last one. `failed_at` is when its pools backed off,
+    0 if they did not.
     """
 
     id: str
@@ -33,6 +34,7 @@ class DisruptionRecord:
     workloads: tuple[str, ...] = ()
     requests: int = 0
     requested_at: int = 0
+    failed_at: int = 0
 
     @classmethod
     def of(cls, item: Item) -> "DisruptionRecord":
@@ -50,6 +52,7 @@ class DisruptionRecord:
             workloads=texts(item, "workloads"),
             requests=number(item, "requests"),
             requested_at=number(item, "requestedAt"),
+            failed_at=number(item, "failedAt"),
         )
 
 

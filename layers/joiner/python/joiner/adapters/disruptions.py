@@ -3,7 +3,8 @@ moved, and one item `PROPOSED` for the last proposal.
 
 A node is tainted only after its item is written, and the item is deleted only after the taint is removed or the node's
 claim is deleted. So a node whose disruption was interrupted by a crash has an item, and the next execution finishes or
-undoes the disruption. A claim belongs to at most one item: one execution at a time marks nodes, under the lease.
+undoes the disruption. An item does not expire: it is needed as long as Joiner is paused, or a node cannot be opened. A
+claim belongs to at most one item: one execution at a time marks nodes, under the lease.
 """
 
 import json
@@ -16,7 +17,6 @@ from joiner.adapters.ledger_items import Lease
 from joiner.item_keys import DISRUPT, DISRUPTION, LAST_PROPOSAL, LEASE, MOVED, PROPOSED
 from joiner.pools.consolidation_limits import LONGEST_COOL_DOWN
 
-KEPT: Final = 24 * 3600  # seconds; more than the longest disruption
 PROPOSAL_KEPT: Final = 24 * 3600
 MOVES_KEPT: Final = LONGEST_COOL_DOWN  # as long as the limits of evictions count
 
@@ -35,7 +35,7 @@ class Disruptions(DynamoTable):
             record.id,
             "SET execution = :execution, reason = :reason, message = :message, claims = :claims, "
             "replacements = :replacements, pods = :pods, workloads = :workloads, since = :since, "
-            "deadline = :deadline, expires = :expires",
+            "deadline = :deadline REMOVE expires",
             {
                 ":execution": record.execution,
                 ":reason": record.reason,
@@ -46,7 +46,6 @@ class Disruptions(DynamoTable):
                 ":workloads": record.workloads,
                 ":since": record.since,
                 ":deadline": record.deadline,
-                ":expires": record.since + KEPT,
             },
         )
 
@@ -55,8 +54,14 @@ class Disruptions(DynamoTable):
         self._update(
             DISRUPTION,
             record_id,
-            "SET requestedAt = :now, expires = :expires ADD requests :one",
-            {":now": now, ":expires": now + KEPT, ":one": 1},
+            "SET requestedAt = :now ADD requests :one REMOVE expires",  # of earlier versions
+            {":now": now, ":one": 1},
+        )
+
+    def note_failure(self, record_id: str, now: int) -> None:
+        """Record that the pools back off for this disruption."""
+        self._try_update(
+            DISRUPTION, record_id, "SET failedAt = :now", {":now": now}, condition="attribute_exists(claims)"
         )
 
     def note_moves(self, record: DisruptionRecord, now: int) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from joiner.cluster import Node, Pod
+from joiner.names import DO_NOT_CONSOLIDATE
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_protection import find_protected_node, find_protection
 
@@ -45,6 +46,11 @@ def is_empty(node: Node, pods: Iterable[Pod]) -> bool:
 def may_empty_nodes_go(pool: NodePool) -> bool:
     """Return whether the pool allows the retirement of empty nodes. A pool of a fixed size does not."""
     return pool.disruption.consolidate_after is not None and pool.replicas is None
+
+
+def keeps_empty_node(pool: NodePool, node: Node) -> bool:
+    """Return whether the node's annotation keeps it from consolidation, of which its retirement is a part then."""
+    return pool.disruption.policy != "WhenEmpty" and node.annotations.get(DO_NOT_CONSOLIDATE) == "true"
 
 
 def empty_for(pool: NodePool) -> int:

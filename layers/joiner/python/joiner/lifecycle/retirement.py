@@ -237,8 +237,8 @@ class RetirementContext:
     `now` is the time of the reading, `launching` are claims that may still be launched, `pods` those of the nodes
     concerned, `slots` the number of pods that an assignment still expects on a claim's node, `kept_for` the pods that
     will soon need an empty node, by its name, and `over_budget` the empty nodes that the budgets of their pools do not
-    allow any more, by claim, with the reason. `needed` are claims of static pools that are no surplus any more, with
-    the reason.
+    allow any more, by claim, with the reason, and `kept_by_pool` those that their pools keep. `needed` are claims of
+    static pools that are no surplus any more, with the reason.
     """
 
     now: datetime
@@ -247,6 +247,7 @@ class RetirementContext:
     slots: Mapping[str, int] = field(default_factory=dict)
     kept_for: Mapping[str, str] = field(default_factory=dict)
     over_budget: Mapping[str, str] = field(default_factory=dict)
+    kept_by_pool: Mapping[str, str] = field(default_factory=dict)
     needed: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -278,7 +279,8 @@ def find_objection(
     why = find_disturbance(claim, node, pods, slots=world.slots.get(claim.name, 0), now=world.now)
     if why or reason is not RetirementReason.EMPTY:
         return why
-    return _landed(node, world.pods) or _wanted(node, world.kept_for) or world.over_budget.get(claim.name, "")
+    kept = world.kept_by_pool.get(claim.name, "") or world.over_budget.get(claim.name, "")
+    return _landed(node, world.pods) or _wanted(node, world.kept_for) or kept
 
 
 def _recovered(reason: RetirementReason, claim: NodeClaim, node: Node | None) -> str:

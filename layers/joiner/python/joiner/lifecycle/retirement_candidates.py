@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from joiner.cluster import InvalidField, Node, Pod
 from joiner.lifecycle.draining import DrainingPod, must_move
+from joiner.lifecycle.emptiness import keeps_empty_node, may_empty_nodes_go
 from joiner.lifecycle.kept_empty_nodes import assign_kept_nodes, find_recently_draining
 from joiner.lifecycle.replica_counts import find_replicas
 from joiner.lifecycle.retirement import (
@@ -21,6 +22,7 @@ from joiner.lifecycle.retirement import (
     is_marked,
     is_voluntary,
 )
+from joiner.names import DO_NOT_CONSOLIDATE
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import find_over_budget
 from joiner.pools.retiring_nodes import find_retiring_nodes
@@ -150,6 +152,27 @@ class RetirementRules:
 def find_emptied(candidates: Iterable[RetirementCandidate]) -> list[RetirementCandidate]:
     """Return the candidates that are retired because they are empty, and may stay."""
     return [each for each in candidates if each.request.reason is RetirementReason.EMPTY and each.voluntary]
+
+
+def find_kept_by_pools(candidates: Iterable[RetirementCandidate], pools: Iterable[NodePool]) -> Mapping[str, str]:
+    """Return the candidates that their pools do not retire because they are empty, by claim, with the reason.
+
+    A sweep also requests nodes with a taint of a retirement that did not begin, which may have had another reason.
+    """
+    by_key = {pool.key: pool for pool in pools}
+    found: dict[str, str] = {}
+    for each in candidates:
+        claim, node = each.claim, each.node
+        if claim is None:
+            continue
+        pool = by_key.get(claim.pool_key)
+        if pool is None:
+            found[claim.name] = "it has no pool that retires empty nodes"
+        elif not may_empty_nodes_go(pool):
+            found[claim.name] = f"{pool.key} keeps empty nodes"
+        elif node is not None and keeps_empty_node(pool, node):
+            found[claim.name] = f"its node has the annotation {DO_NOT_CONSOLIDATE}"
+    return found
 
 
 def find_needed_claims(

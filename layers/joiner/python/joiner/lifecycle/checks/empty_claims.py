@@ -16,10 +16,9 @@ from typing import Final
 
 from joiner.cluster import Node
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
-from joiner.lifecycle.emptiness import AHEAD, empty_for, may_empty_nodes_go, settled_at
+from joiner.lifecycle.emptiness import AHEAD, empty_for, keeps_empty_node, may_empty_nodes_go, settled_at
 from joiner.lifecycle.failed_claims import failure_reason
 from joiner.lifecycle.retirement import RetirementReason
-from joiner.names import DO_NOT_CONSOLIDATE
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import count_remaining_disruptions
 
@@ -38,7 +37,7 @@ def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
         if node is None or pool is None or pool.key in survey.closed_pools or not may_empty_nodes_go(pool):
             continue
-        if pool.disruption.policy != "WhenEmpty" and node.annotations.get(DO_NOT_CONSOLIDATE) == "true":
+        if keeps_empty_node(pool, node):
             continue
         pods = on_node.get(node.name, ())
         staying = (
