@@ -5,7 +5,6 @@ that was bound meanwhile has no place in the plan, so its action is undone. Othe
 Several actions are marked at a time, because the lease is held meanwhile.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment
 from joiner.adapters.call_failures import CALL_FAILURES
-from joiner.adapters.disruption_items import DisruptionRecord
+from joiner.adapters.disruption_items import DisruptionRecord, PodsOfClaim
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube import Kube
@@ -135,22 +134,21 @@ class NodeMarking:
         asked = (each.claim for each in self._emptiness.all().values() if each.requested_until > at)
         return frozenset(claims[name].pool_key for name in asked if name in claims and not claims[name].deleting)
 
-    def _moving(self, pairs: Sequence[tuple[NodeClaim, Node]]) -> dict[str, Any]:
-        """Return the pods that must move, by the pool that they leave, and their controllers."""
-        pods: Counter[str] = Counter()
-        workloads: set[str] = set()
-        listed = list_pods_on(self._kube, [node.name for _, node in pairs])
+    def _find_moves(self, pairs: Sequence[tuple[NodeClaim, Node]]) -> dict[str, PodsOfClaim]:
+        """Return the pods that must move, by claim."""
+        listed, kept = list_pods_on(self._kube, [node.name for _, node in pairs]), WORKLOADS_KEPT // len(pairs)
+        found = {}
         for claim, node in pairs:
             mine = [pod for pod in map(_pod, listed[node.name]) if pod is not None and holds_node(pod)]
-            pods[claim.pool_key] += len(mine)
-            workloads.update(map(workload_of, mine))
-        return {"pods": pods, "workloads": tuple(sorted(workloads)[:WORKLOADS_KEPT])}
+            workloads = sorted(set(map(workload_of, mine)))
+            found[claim.name] = PodsOfClaim(claim.pool_key, len(mine), tuple(workloads[:kept]))
+        return found
 
     def _mark(self, one: MarkedAction, now: datetime) -> MarkedAction | str:
         """Taint the nodes of an action and set the condition of their claims; return why that was undone, or the action
         with the pods that it moves."""
         action, pairs = one.action, one.pairs
-        record = replace(one.record, **self._moving(pairs))
+        record = replace(one.record, moves=self._find_moves(pairs))
         self._disruptions.begin(record)
         try:
             call_all(

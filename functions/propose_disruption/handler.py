@@ -17,6 +17,7 @@ from joiner.adapters.disruption_items import (
     count_evictions,
     find_last_moves,
     find_last_reason,
+    find_moves,
     find_oldest_evictions,
 )
 from joiner.adapters.disruptions import Disruptions
@@ -108,7 +109,10 @@ class DisruptionPlanning:
     def _history(self, world: Snapshot, now: datetime) -> DisruptionHistory:
         """Return what is known of earlier proposals: the last pod event of each node, the disruptions under way, the
         pods that earlier ones moved, EC2's recommendations, and the pools that wait after a failure."""
-        under_way, moved = self._disruptions.all(), self._disruptions.moves(int(now.timestamp()))
+        under_way, at = self._disruptions.all(), int(now.timestamp())
+        draining = {claim.name for claim in world.claims if claim.deleting}
+        noted = self._disruptions.moves(at)
+        moved = find_moves(noted, under_way, draining, at)
         return DisruptionHistory(
             pod_events=find_pod_events(sweep_documents.get_pod_events(self._store), digest_snapshot(world), now),
             disrupting=frozenset(claim for record in under_way for claim in record.claims),
@@ -118,7 +122,7 @@ class DisruptionPlanning:
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(world.pools, world.classes, world.problems),
             back_off=self._ledger.disruption_back_offs(now),
-            last_reason=find_last_reason(moved),
+            last_reason=find_last_reason(noted + find_moves((), under_way, (), at)),
         )
 
 

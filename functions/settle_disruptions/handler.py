@@ -73,7 +73,7 @@ class DisruptionSettling:
             "waiting": sum(not one.requested for one in waiting),
             "requested": sum(one.requested for one in waiting),
             "undone": self._undo_failed(task, verdicts, claims, nodes, now),
-            "finished": self._end_finished(verdicts),
+            "finished": self._end_finished(verdicts, claims, now),
         }
 
     def _clear_stale_marks(self, claims: Mapping[str, NodeClaim], tainted: Collection[str]) -> None:
@@ -90,7 +90,12 @@ class DisruptionSettling:
             if isinstance(answer, KubeError):  # the next call tries again
                 logger.warning("a condition could not be removed", nodeclaim=claim.name, reason=str(answer))
 
-    def _end_finished(self, verdicts: Sequence[Judged]) -> int:
+    def _end_finished(self, verdicts: Sequence[Judged], claims: Mapping[str, NodeClaim], now: datetime) -> int:
+        """Record the moves off the nodes whose retirement has begun; end the disruptions without other nodes."""
+        for record, _ in verdicts:
+            begun = [name for name in record.claims if name not in claims or claims[name].deleting]
+            for name in begun if record.requests else ():
+                self._disruptions.note_moves(record, name, int(now.timestamp()))
         finished = [record for record, verdict in verdicts if isinstance(verdict, Finished)]
         for record in finished:
             self._disruptions.end(record.id)
@@ -103,7 +108,6 @@ class DisruptionSettling:
         requests: list[dict[str, Any]] = []
         for record, verdict in verdicts:
             if isinstance(verdict, Due) and (not requests or len(requests) + len(verdict.claims) <= RETIRED_AT_ONCE):
-                self._disruptions.note_moves(record, int(now.timestamp()))
                 self._disruptions.ask(record.id, int(now.timestamp()))
                 requests += [_request(record, claims[name]) for name in verdict.claims]
         return requests

@@ -123,7 +123,7 @@ def waves_with_claims(ledger: Ledger) -> set[str]:
 
 
 def move(memory: TableOfForeignItems, name: str) -> None:
-    memory.part(Disruptions).note_moves(disruption_of(name), 10)
+    memory.part(Disruptions).note_moves(disruption_of(name), "a", 10)
 
 
 KINDS: Mapping[

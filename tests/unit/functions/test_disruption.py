@@ -14,7 +14,7 @@ from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
-from joiner.adapters.disruption_items import count_evictions, find_last_moves
+from joiner.adapters.disruption_items import PodsOfClaim, count_evictions, find_last_moves, find_moves
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import Forbidden, KubeError
 from joiner.adapters.ledger_items import LaunchRecord, LeaseLost
@@ -75,6 +75,12 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
     assert settled(grown) == {"retire": [request], "waiting": 0, "requested": 0, "undone": [], "finished": 0}
     assert settled(grown)["requested"] == 1, "the retirement is requested once"
     assert expirations(grown, "DISRUPTION") == [None]
+    assert records(grown).moves(int(grown.now.timestamp())) == [], "no pod has moved"
+
+    grown.machine.break_lease(ARN, 1)
+    assert retire(grown, ("default-1", "consolidated")).left_out == {}
+    assert settled(grown)["finished"] == 1
+    assert records(grown).all() == []
     [moved] = records(grown).moves(int(grown.now.timestamp()))
     assert (moved.at, moved.pods, moved.workloads) == (
         int(grown.now.timestamp()),
@@ -82,11 +88,6 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
         ("default/ReplicaSet/web",),
     )
     assert records(grown).moves(int(grown.now.timestamp()) + 24 * 3600) == []
-
-    grown.machine.break_lease(ARN, 1)
-    assert retire(grown, ("default-1", "consolidated")).left_out == {}
-    assert settled(grown)["finished"] == 1
-    assert records(grown).all() == []
     assert "node-1" not in {each["metadata"]["name"] for each in grown.kube.all(kinds.NODES)}
 
 
@@ -96,6 +97,9 @@ def test_pods_that_drift_moves_start_a_cool_down_and_are_no_evictions_of_consoli
     drifted = replace(REMOVED, reason="Drifted")
     marked(grown, drifted, DisruptionAction("Underutilized", ("default-2",), moves={"default/web-2": "node-1"}))
     assert len(settled(grown)["retire"]) == 2
+    for name in ("default-1", "default-2"):
+        grown.kube.delete(kinds.NODECLAIMS, name)
+    assert settled(grown)["finished"] == 2
 
     moved = records(grown).moves(int(grown.now.timestamp()))
 
@@ -106,6 +110,48 @@ def test_pods_that_drift_moves_start_a_cool_down_and_are_no_evictions_of_consoli
     assert count_evictions(moved) == {"NodePool/default": 1}
     assert count_evictions(one for one in moved if one.reason == "Drifted") == {}
     assert find_last_moves(moved) == {"default/ReplicaSet/web": grown.now}
+
+
+def moves_at_a_proposal(cluster: SimulatedCluster, *draining: str) -> list[tuple[str, int]]:
+    """Return the claims and pods that the limits of a proposal count, all of them as moved now."""
+    at = int(cluster.now.timestamp())
+    counted = find_moves(records(cluster).moves(at), records(cluster).all(), draining, at)
+    assert {one.at for one in counted} <= {at}
+    return sorted((one.claim, sum(one.pods.values())) for one in counted)
+
+
+def test_pods_count_as_moved_from_the_mark_until_their_node_is_gone_and_not_if_it_stays(
+    grown: SimulatedCluster,
+) -> None:
+    both = replace(REMOVED, claims=("default-1", "default-2"), moves={"default/web-1": "n", "default/web-2": "n"})
+    marked(grown, both)
+    assert moves_at_a_proposal(grown) == [("default-1", 1), ("default-2", 1)]
+    assert len(settled(grown)["retire"]) == 2
+    grown.kube.delete(kinds.NODECLAIMS, "default-1")
+    settled(grown)
+    grown.now += timedelta(hours=2)
+    assert moves_at_a_proposal(grown, "default-1") == [("default-1", 1), ("default-2", 1)], "its drain is slow"
+
+    grown.kube.objects["nodes", "", "node-2"]["spec"]["taints"] = []  # its retirement was refused
+    [undone] = settled(grown)["undone"]
+
+    assert undone["claims"] == ["default-2"]
+    assert moves_at_a_proposal(grown, "default-1") == [("default-1", 1)]
+
+
+def test_the_moves_of_a_disruption_that_an_earlier_version_marked_count_once(grown: SimulatedCluster) -> None:
+    marked(grown, REMOVED)
+    [record] = records(grown).all()
+    pods, names = '{"NodePool/default": 3}', ("default/ReplicaSet/web",)
+    values = {":pods": pods, ":workloads": names}
+    records(grown)._update("DISRUPTION", record.id, "SET pods = :pods, workloads = :workloads REMOVE moves", values)
+    settled(grown)
+    grown.kube.delete(kinds.NODECLAIMS, "default-1")
+    settled(grown)
+
+    [moved] = records(grown).moves(int(grown.now.timestamp()))
+
+    assert (moved.claim, moved.pods, moved.workloads) == ("", {"NodePool/default": 3}, names)
 
 
 def test_nodes_are_retired_in_the_order_of_their_actions_the_best_first(grown: SimulatedCluster) -> None:
@@ -147,7 +193,7 @@ def test_replacements_keep_their_place_in_the_plan_when_an_action_before_them_is
     assert record.replacements == (build_claim_name("default", task().claim_suffix(0)),)
     assert [node.name for node in documents.get_plan(grown.store, answer["plan"]).nodes] == ["n2"]
     assert (is_tainted(grown, "node-1"), is_tainted(grown, "node-2")) == (False, True)
-    assert record.pods == {"NodePool/default": 1}
+    assert record.moves == {"default-2": PodsOfClaim("NodePool/default", 1, ("default/ReplicaSet/web",))}
 
 
 def test_a_pause_reports_the_nodes_that_a_disruption_has_closed(grown: SimulatedCluster) -> None:

@@ -3,20 +3,52 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
 
 from joiner.adapters.item_attributes import Item, number, text, texts
 
 
 @dataclass(frozen=True, slots=True)
+class MovedPods:
+    """Pods that left the node of a claim at `at`, when its retirement had begun; kept for a day. Written by
+    settle_disruptions.
+
+    `pods` counts them by the key of the pool that they left, `workloads` names their controllers. Items of earlier
+    versions are about all claims of a disruption, without `claim`.
+    """
+
+    at: int
+    reason: str
+    pods: Mapping[str, int]
+    workloads: tuple[str, ...]
+    claim: str = ""
+
+    @classmethod
+    def of(cls, item: Item) -> "MovedPods":
+        """Read an item of the table."""
+        pods = json.loads(text(item, "pods") or "{}")
+        return cls(number(item, "at"), text(item, "reason"), pods, texts(item, "workloads"), text(item, "claim"))
+
+
+@dataclass(frozen=True, slots=True)
+class PodsOfClaim:
+    """The pods that must move off the node of a claim, and their controllers; `pool` is the key of its pool."""
+
+    pool: str
+    pods: int
+    workloads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DisruptionRecord:
     """One disruption under way: nodes that go together, and the claims that replace them. Written by mark_nodes
-    (everything up to `workloads`) and settle_disruptions (all others; deletes).
+    (everything but what follows) and settle_disruptions (`requests`, `requested_at`, `failed_at`; deletes).
 
     `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
-    with figures. `deadline` is the time until which the replacements must be initialized. `pods` counts the pods that
-    must move by the key of the pool that they leave, and `workloads` names their controllers. `requests` counts the
+    with figures. `deadline` is the time until which the replacements must be initialized. `moves` are the pods that
+    must move, by claim; earlier versions counted those of all claims in `pods`, by the key of the pool that they leave,
+    and named their controllers in `workloads`. `requests` counts the
     requests to retire the nodes, `requested_at` is the time of the last one. `failed_at` is when its pools backed off,
     0 if they did not.
     """
@@ -30,6 +62,7 @@ class DisruptionRecord:
     replacements: tuple[str, ...] = ()
     since: int = 0
     deadline: int = 0
+    moves: Mapping[str, PodsOfClaim] = field(default_factory=dict)
     pods: Mapping[str, int] = field(default_factory=dict)
     workloads: tuple[str, ...] = ()
     requests: int = 0
@@ -48,6 +81,7 @@ class DisruptionRecord:
             replacements=texts(item, "replacements"),
             since=number(item, "since"),
             deadline=number(item, "deadline"),
+            moves=_read_moves(text(item, "moves")),
             pods=json.loads(text(item, "pods") or "{}"),
             workloads=texts(item, "workloads"),
             requests=number(item, "requests"),
@@ -55,22 +89,35 @@ class DisruptionRecord:
             failed_at=number(item, "failedAt"),
         )
 
+    def moved(self, claim: str, at: int) -> MovedPods:
+        """Return the pods that leave the node of a claim at this time; of an item of an earlier version all pods."""
+        mine = self.moves.get(claim)
+        if mine is None:
+            return MovedPods(at, self.reason, self.pods, self.workloads)
+        return MovedPods(at, self.reason, {mine.pool: mine.pods}, mine.workloads, claim)
 
-@dataclass(frozen=True, slots=True)
-class MovedPods:
-    """Pods that a disruption moved at `at`, kept for a day. Written by settle_disruptions; the fields are those of
-    `DisruptionRecord`."""
 
-    at: int
-    reason: str
-    pods: Mapping[str, int]
-    workloads: tuple[str, ...]
+def write_moves(moves: Mapping[str, PodsOfClaim]) -> str:
+    """Return the pods of each claim as an attribute of the item."""
+    return json.dumps({claim: (one.pool, one.pods, one.workloads) for claim, one in moves.items()}, sort_keys=True)
 
-    @classmethod
-    def of(cls, item: Item) -> "MovedPods":
-        """Read an item of the table."""
-        pods = json.loads(text(item, "pods") or "{}")
-        return cls(number(item, "at"), text(item, "reason"), pods, texts(item, "workloads"))
+
+def _read_moves(written: str) -> dict[str, PodsOfClaim]:
+    found = json.loads(written or "{}")
+    return {claim: PodsOfClaim(pool, int(pods), tuple(names)) for claim, (pool, pods, names) in found.items()}
+
+
+def find_moves(
+    noted: Iterable[MovedPods], under_way: Iterable[DisruptionRecord], draining: Collection[str], now: int
+) -> list[MovedPods]:
+    """Return the moves that limits count at `now` (epoch seconds).
+
+    Pods on nodes that were marked, or that still drain, count as moved now: they move at any time from now on.
+    `draining` are the names of the claims that are being deleted.
+    """
+    found = [replace(one, at=now) if one.claim in draining else one for one in noted]
+    begun = {one.claim for one in found}
+    return found + [record.moved(claim, now) for record in under_way for claim in record.moves if claim not in begun]
 
 
 def count_evictions(moved: Iterable[MovedPods]) -> Counter[str]:

@@ -10,7 +10,7 @@ claim belongs to at most one item: one execution at a time marks nodes, under th
 import json
 from typing import Final
 
-from joiner.adapters.disruption_items import DisruptionRecord, LastProposal, MovedPods
+from joiner.adapters.disruption_items import DisruptionRecord, LastProposal, MovedPods, write_moves
 from joiner.adapters.dynamodb_table import DynamoTable
 from joiner.adapters.item_attributes import number, text
 from joiner.adapters.ledger_items import Lease
@@ -34,7 +34,7 @@ class Disruptions(DynamoTable):
             DISRUPTION,
             record.id,
             "SET execution = :execution, reason = :reason, message = :message, claims = :claims, "
-            "replacements = :replacements, pods = :pods, workloads = :workloads, since = :since, "
+            "replacements = :replacements, moves = :moves, since = :since, "
             "deadline = :deadline REMOVE expires",
             {
                 ":execution": record.execution,
@@ -42,8 +42,7 @@ class Disruptions(DynamoTable):
                 ":message": record.message,
                 ":claims": record.claims,
                 ":replacements": record.replacements,
-                ":pods": json.dumps(dict(record.pods), sort_keys=True),
-                ":workloads": record.workloads,
+                ":moves": write_moves(record.moves),
                 ":since": record.since,
                 ":deadline": record.deadline,
             },
@@ -64,18 +63,21 @@ class Disruptions(DynamoTable):
             DISRUPTION, record_id, "SET failedAt = :now", {":now": now}, condition="attribute_exists(claims)"
         )
 
-    def note_moves(self, record: DisruptionRecord, now: int) -> None:
-        """Record which pods a disruption moves, for limits of a day; the first call counts."""
+    def note_moves(self, record: DisruptionRecord, claim: str, now: int) -> None:
+        """Record which pods leave the node of a claim whose retirement has begun, for limits of a day; the first call
+        counts."""
+        moved = record.moved(claim, now)
         self._update(
             MOVED,
-            record.id,
+            f"{record.id}#{claim}" if moved.claim else record.id,
             "SET #at = if_not_exists(#at, :now), reason = :reason, pods = :pods, workloads = :workloads, "
-            "expires = :expires",
+            "claim = :claim, expires = if_not_exists(expires, :expires)",
             {
                 ":now": now,
-                ":reason": record.reason,
-                ":pods": json.dumps(dict(record.pods), sort_keys=True),
-                ":workloads": record.workloads,
+                ":reason": moved.reason,
+                ":pods": json.dumps(dict(moved.pods), sort_keys=True),
+                ":workloads": moved.workloads,
+                ":claim": moved.claim,
                 ":expires": now + MOVES_KEPT,
             },
             names={"#at": "at"},
