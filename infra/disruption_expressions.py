@@ -12,6 +12,7 @@ INITIAL_VARIABLES: Final[Mapping[str, Any]] = {
     "leftOver": jsonata("[$states.context.Execution.Input.unfinished, 0][0]"),
     "due": jsonata("[$states.context.Execution.Input.due, true][0]"),
     "surveyed": False,
+    "written": False,
     "found": {"refused": "", "why": ""},
     "proposed": {"actions": 0},
     "marked": {"plan": "", "marked": [], "replacements": 0, "dropped": []},

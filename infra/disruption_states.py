@@ -220,7 +220,11 @@ def _launch_states(resources: DisruptionResources) -> States:
             "record_node_claims",
             {**keys, "classes": jsonata("$classes")},
             next="Launch instances",
-            assign={"claims": jsonata("$states.result.Payload"), "unpublished": jsonata(APPEND_EVENTS)},
+            assign={
+                "claims": jsonata("$states.result.Payload"),
+                "unpublished": jsonata(APPEND_EVENTS),
+                "written": True,
+            },
             catch=UNDER_LEASE,
         ),
         "Launch instances": resources.launches.launch_groups(
@@ -265,7 +269,7 @@ def _settling_states(resources: DisruptionResources) -> States:
         SETTLE: _invoke(
             resources,
             "settle_disruptions",
-            {},
+            {"written": jsonata("$written")},
             next="May nodes be retired?",
             assign={
                 "settled": jsonata("$states.result.Payload"),

@@ -245,7 +245,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         memory_mb=512,
         gets_items=("LEASE", "RETIREMENT"),
         queries_items=("ASSIGNMENT", "DISRUPTION", "HELD", "LAUNCH", "RETIREMENT"),
-        updates_items=("HELD", "LEASE", "RETIREMENT"),
+        updates_items=("DISRUPTION", "HELD", "LEASE", "RETIREMENT"),
         groups=(VIEWERS, RECORDERS, TAINTERS),
     ),
     "evict_pods": FunctionConfiguration(

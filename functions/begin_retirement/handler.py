@@ -38,6 +38,7 @@ from joiner.lifecycle.node_closing import taint_patch
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.lifecycle.registration import is_registered
 from joiner.lifecycle.retirement import (
+    OF_A_DISRUPTION,
     RETIRED_AT_ONCE,
     STILL_LAUNCHED,
     RetirementReason,
@@ -108,6 +109,7 @@ class RetirementStart:
         self._guards = guards
         self._ledger = ledger
         self._retirements = retirements
+        self._disruptions = disruptions
         self._undoing = RetirementUndoing(kube, retirements, disruptions)
 
     def answer(self, task: Task, requests: list[RetirementRequest], now: datetime, lease_until: int) -> dict[str, Any]:
@@ -137,6 +139,7 @@ class RetirementStart:
         self, task: Task, requests: Sequence[RetirementRequest], now: datetime
     ) -> tuple[list[BegunRetirement], list[SkippedClaim]]:
         records = JoiningRecords(self._kube, self._ledger, int(now.timestamp()))
+        self._note_attempts(task, requests)
         candidates, rules = read_cluster(self._kube, self._ledger, requests, now, leased=bool(task.lease_number))
         outcomes, without_time = call_each_in_time(
             candidates,
@@ -155,6 +158,13 @@ class RetirementStart:
                 case _:  # the sweep requests it again
                     skipped.append(SkippedClaim(candidate.request.claim, str(outcome)))
         return begun, skipped
+
+    def _note_attempts(self, task: Task, requests: Sequence[RetirementRequest]) -> None:
+        """Count this execution for the disruptions of the claims: they end after some that did not succeed."""
+        names = {each.claim for each in requests if each.reason in OF_A_DISRUPTION} if task.lease_number else set()
+        for record in self._disruptions.all() if names else ():
+            if names.intersection(record.claims):
+                self._disruptions.note_attempt(record.id, task.execution.name)
 
     def _begin(
         self,

@@ -6,6 +6,7 @@ retirement is recorded before the state machine starts it; if the start fails, a
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -55,8 +56,10 @@ class DisruptionSettling:
         self._ledger = ledger
         self._disruptions = disruptions
 
-    def answer(self, task: Task, now: datetime) -> dict[str, Any]:
-        """Return ``{"retire", "waiting", "requested", "undone", "finished"}``.
+    def answer(self, task: Task, now: datetime, *, written: bool = False) -> dict[str, Any]:
+        """Settle all disruptions. `written`: this execution has written the claims of its replacements.
+
+        Return ``{"retire", "waiting", "requested", "undone", "finished"}``.
 
         `retire` are the claims to retire. `waiting` counts disruptions whose replacements are not initialized yet,
         `requested` those whose retirement has not begun yet.
@@ -66,6 +69,7 @@ class DisruptionSettling:
         nodes = list_nodes_by_instance(self._kube)
         tainted = _tainted_claims(claims, nodes)
         self._clear_stale_marks(claims, tainted)
+        records = [self._note_written(record, task, claims, now, written=written) for record in records]
         verdicts = [(record, judge_disruption(record, claims, tainted, now)) for record in records]
         waiting = [verdict for _, verdict in verdicts if isinstance(verdict, Waiting)]
         return {
@@ -75,6 +79,17 @@ class DisruptionSettling:
             "undone": self._undo_failed(task, verdicts, claims, nodes, now),
             "finished": self._end_finished(verdicts, claims, now),
         }
+
+    def _note_written(
+        self, record: DisruptionRecord, task: Task, claims: Mapping[str, NodeClaim], now: datetime, *, written: bool
+    ) -> DisruptionRecord:
+        """Return the record, and note in it that the replacements were written: one without a claim has failed then."""
+        mine = written and record.execution == task.execution.arn
+        if record.written or not (mine or any(name in claims for name in record.replacements)):
+            return record
+        if record.replacements:
+            self._disruptions.note_written(record.id, int(now.timestamp()))
+        return replace(record, written=True)
 
     def _clear_stale_marks(self, claims: Mapping[str, NodeClaim], tainted: Collection[str]) -> None:
         """Remove the conditions of disruptions of which nothing else is left.
@@ -194,6 +209,6 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
     settling = DisruptionSettling(environment.kube(task.cluster), environment.ledger(), environment.disruptions())
-    answer = settling.answer(task, environment.now())
+    answer = settling.answer(task, environment.now(), written=bool(event.get("written")))
     logger.info("settled disruptions", **answer)
     return answer

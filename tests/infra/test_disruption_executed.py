@@ -126,6 +126,7 @@ def test_replacements_are_initialized_before_the_retirement_starts(
         *ENDING,
     ]
     assert before == [0, 2]
+    assert [each["written"] for each in machines.calls["settle_disruptions"]] == [True, True]
     assert machines.calls["record_node_claims"][0]["plan"] == "plans/x/2.json.gz"
     assert machines.calls["check_registration"][0]["events"] == ["events/x/2-p"]
 

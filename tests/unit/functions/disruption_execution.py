@@ -70,10 +70,11 @@ def marked(cluster: SimulatedCluster, *actions: DisruptionAction, rings: int = 0
     return answer
 
 
-def settled(cluster: SimulatedCluster) -> dict[str, Any]:
+def settled(cluster: SimulatedCluster, *, written: bool = True) -> dict[str, Any]:
+    """Settle all disruptions; `written` if the execution has written the claims of the replacements."""
     answer: dict[str, Any] = settle_disruptions.DisruptionSettling(
         cluster.kube, cluster.ledger, records(cluster)
-    ).answer(task(0), cluster.now)
+    ).answer(task(0), cluster.now, written=written)
     return answer
 
 

@@ -240,6 +240,33 @@ def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(g
     assert until == grown.now + timedelta(seconds=60)
 
 
+def test_a_replacement_that_was_never_written_opens_the_node_and_the_pool_does_not_wait(
+    grown: SimulatedCluster,
+) -> None:
+    """The execution stopped after it had marked the nodes."""
+    marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
+
+    [undone] = settled(grown, written=False)["undone"]
+
+    assert undone["why"].endswith("was not written")
+    assert not is_tainted(grown, "node-1")
+    assert grown.ledger.disruption_back_offs(grown.now) == {}
+
+
+def test_a_replacement_that_another_execution_saw_and_that_is_gone_has_failed(grown: SimulatedCluster) -> None:
+    marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
+    [record] = records(grown).all()
+    old = grown.kube.objects["nodeclaims", "", "default-2"]
+    grown.kube.put({**old, "metadata": {**old["metadata"], "name": record.replacements[0], "uid": "new"}, "status": {}})
+    assert settled(grown, written=False)["waiting"] == 1
+    del grown.kube.objects["nodeclaims", "", record.replacements[0]]
+
+    [undone] = settled(grown, written=False)["undone"]
+
+    assert undone["why"].endswith("could not be launched")
+    assert list(grown.ledger.disruption_back_offs(grown.now)) == ["NodePool/default"]
+
+
 def refused_patches(node: str) -> Callable[[str, str, Callable[[], dict[str, Any]]], dict[str, Any]]:
     """A fault: the API server refuses each change of this node, as an admission webhook does."""
 

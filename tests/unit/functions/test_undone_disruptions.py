@@ -34,12 +34,13 @@ def test_a_retirement_that_could_not_begin_ends_with_its_disruption(cluster: Sim
     marked(cluster, replace(REMOVED, reason=reason))
     cluster.machine.break_lease(ARN, 1)
     cluster.kube.fault = refused_deletions
-    for _ in range(3):
+    for number in range(3):
         [request] = settled(cluster)["retire"]
-        retire(cluster, ("default-1", request["reason"]))
+        retire(cluster, ("default-1", request["reason"]), name=f"retire-{number}")
         cluster.now += timedelta(minutes=2)
     [undone] = settled(cluster)["undone"]
     assert undone["claims"] == ["default-1"]
+    assert list(cluster.ledger.disruption_back_offs(cluster.now)) == ["NodePool/default"]
     cluster.kube.fault = None
     assert retirements_of(cluster)["default-1"].reasons == (request["reason"],)
 
@@ -48,3 +49,17 @@ def test_a_retirement_that_could_not_begin_ends_with_its_disruption(cluster: Sim
     assert done.left_out == {"default-1": "its node has no mark of a disruption any more"}
     assert not cluster.kube.objects["nodeclaims", "", "default-1"]["metadata"].get("deletionTimestamp")
     assert retirements_of(cluster)["default-1"].reasons == (), "the sweep does not request it again"
+
+
+def test_requests_for_which_no_execution_gets_the_lease_do_not_end_a_disruption(cluster: SimulatedCluster) -> None:
+    grow(cluster)
+    marked(cluster, REMOVED)
+    cluster.machine.break_lease(ARN, 1)
+    for _ in range(5):
+        assert [each["claim"] for each in settled(cluster)["retire"]] == ["default-1"]
+        cluster.now += timedelta(minutes=2)
+
+    [request] = settled(cluster)["retire"]
+
+    assert retire(cluster, ("default-1", request["reason"])).left_out == {}
+    assert settled(cluster)["finished"] == 1

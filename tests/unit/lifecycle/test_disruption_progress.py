@@ -35,6 +35,9 @@ class Recorded:
     deadline: int = AT + 600
     requests: int = 0
     requested_at: int = 0
+    first_requested_at: int = 0
+    attempts: int = 0
+    written: bool = True
 
 
 def claim(name: str, *, initialized: bool = True, deleting: bool = False, marked: bool = False) -> NodeClaim:
@@ -109,10 +112,26 @@ def test_a_retirement_that_does_not_begin_is_requested_again_and_then_undone() -
         "the retirement was requested and has not begun", requested=True
     )
     assert judged(requested, OLD, later=RETIRED_WITHIN) == Due(("old",))
-    last = replace(requested, requests=ATTEMPTS)
+    last = replace(requested, attempts=ATTEMPTS)
     assert judged(last, OLD, later=RETIRED_WITHIN) == Undone(
-        ("old",), "the retirement did not begin in 3 attempts", failed=False
+        ("old",), "the retirement did not begin in 3 attempts", failed=True
     )
+
+
+def test_requests_without_an_attempt_go_on_for_an_hour() -> None:
+    """No execution got the lease: the replacements run, and are not launched again."""
+    requested = Recorded(requests=20, requested_at=AT + 3400, first_requested_at=AT)
+
+    assert judged(requested, OLD, later=3599) == Due(("old",))
+    assert judged(requested, OLD, later=3600) == Undone(
+        ("old",), "the retirement did not begin within 60 minutes", failed=True
+    )
+
+
+def test_a_replacement_that_was_never_written_has_not_failed() -> None:
+    found = judged(Recorded(replacements=("new",), written=False), OLD)
+
+    assert found == Undone(("old",), "replacement new was not written", failed=False)
 
 
 def test_only_nodes_that_still_have_the_mark_are_requested_again() -> None:

@@ -43,14 +43,16 @@ class PodsOfClaim:
 @dataclass(frozen=True, slots=True)
 class DisruptionRecord:
     """One disruption under way: nodes that go together, and the claims that replace them. Written by mark_nodes
-    (everything but what follows) and settle_disruptions (`requests`, `requested_at`, `failed_at`; deletes).
+    (everything but what follows) and settle_disruptions (`requests`, `requested_at`, `written`, `failed_at`;
+    deletes), `attempts` by begin_retirement.
 
     `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
     with figures. `deadline` is the time until which the replacements must be initialized. `moves` are the pods that
     must move, by claim; earlier versions counted those of all claims in `pods`, by the key of the pool that they leave,
     and named their controllers in `workloads`. `requests` counts the
-    requests to retire the nodes, `requested_at` is the time of the last one. `failed_at` is when its pools backed off,
-    0 if they did not.
+    requests to retire the nodes, `requested_at` is the time of the last one and `first_requested_at` that of the first.
+    `attempts` counts the executions that tried to begin the retirement. `written`: the claims of the replacements were
+    written. `failed_at` is when its pools backed off, 0 if they did not.
     """
 
     id: str
@@ -68,6 +70,9 @@ class DisruptionRecord:
     requests: int = 0
     requested_at: int = 0
     failed_at: int = 0
+    written: bool = False
+    attempts: int = 0
+    first_requested_at: int = 0
 
     @classmethod
     def of(cls, item: Item) -> "DisruptionRecord":
@@ -87,6 +92,9 @@ class DisruptionRecord:
             requests=number(item, "requests"),
             requested_at=number(item, "requestedAt"),
             failed_at=number(item, "failedAt"),
+            written=number(item, "writtenAt") > 0,
+            attempts=len(texts(item, "attempts")),
+            first_requested_at=number(item, "firstRequestedAt"),
         )
 
     def moved(self, claim: str, at: int) -> MovedPods:

@@ -8,7 +8,8 @@ claim belongs to at most one item: one execution at a time marks nodes, under th
 """
 
 import json
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from joiner.adapters.disruption_items import DisruptionRecord, LastProposal, MovedPods, write_moves
 from joiner.adapters.dynamodb_table import DynamoTable
@@ -53,15 +54,25 @@ class Disruptions(DynamoTable):
         self._update(
             DISRUPTION,
             record_id,
-            "SET requestedAt = :now ADD requests :one REMOVE expires",  # of earlier versions
+            "SET requestedAt = :now, firstRequestedAt = if_not_exists(firstRequestedAt, :now) "
+            "ADD requests :one REMOVE expires",  # of earlier versions
             {":now": now, ":one": 1},
         )
 
     def note_failure(self, record_id: str, now: int) -> None:
         """Record that the pools back off for this disruption."""
-        self._try_update(
-            DISRUPTION, record_id, "SET failedAt = :now", {":now": now}, condition="attribute_exists(claims)"
-        )
+        self._note(record_id, "SET failedAt = :now", {":now": now})
+
+    def note_written(self, record_id: str, now: int) -> None:
+        """Record that the claims of the replacements were written."""
+        self._note(record_id, "SET writtenAt = :now", {":now": now})
+
+    def note_attempt(self, record_id: str, execution: str) -> None:
+        """Record that an execution tries to begin the retirement; each execution counts once."""
+        self._note(record_id, "ADD attempts :execution", {":execution": frozenset({execution})})
+
+    def _note(self, record_id: str, update: str, values: Mapping[str, Any]) -> None:
+        self._try_update(DISRUPTION, record_id, update, values, condition="attribute_exists(claims)")
 
     def note_moves(self, record: DisruptionRecord, claim: str, now: int) -> None:
         """Record which pods leave the node of a claim whose retirement has begun, for limits of a day; the first call

@@ -29,7 +29,11 @@ RETIRED_WITHIN: Final = 120
 """Seconds in which a requested retirement begins. It waits a minute at most for the lease."""
 
 ATTEMPTS: Final = 3
-"""Requests to retire the nodes, after which they stay: something objects to the retirement each time."""
+"""Executions that try to begin the retirement, after which the nodes stay: the API server refuses it each time. Those
+that do not get the lease do not count: the replacements run, and would be launched again."""
+
+REQUESTED_FOR: Final = 3600
+"""Seconds from the first request on, after which the nodes stay if the retirement did not begin."""
 
 RETIREMENT_REASONS: Final[Mapping[str, RetirementReason]] = {
     "Drifted": RetirementReason.DRIFTED,
@@ -66,6 +70,18 @@ class DisruptionUnderWay(Protocol):
     def requested_at(self) -> int:
         """Return when it was last requested, in epoch seconds."""
 
+    @property
+    def first_requested_at(self) -> int:
+        """Return when it was first requested, in epoch seconds; 0 if unknown."""
+
+    @property
+    def attempts(self) -> int:
+        """Return how many executions tried to begin the retirement."""
+
+    @property
+    def written(self) -> bool:
+        """Return whether the replacements were written as claims."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -89,7 +105,8 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """These claims stay. `failed` if a replacement failed; then the pool waits before its next disruption."""
+    """These claims stay. `failed` if a replacement failed, or the retirement did not begin; then the pool waits before
+    its next disruption."""
 
     claims: tuple[str, ...]
     why: str
@@ -121,6 +138,8 @@ def judge_disruption(
 def _judge_replacements(
     record: DisruptionUnderWay, left: tuple[str, ...], claims: Mapping[str, NodeClaim], at: int
 ) -> Verdict:
+    if unwritten := [name for name in record.replacements if not record.written and name not in claims]:
+        return Undone(left, f"replacement {unwritten[0]} was not written", failed=False)
     lost = next((why for name in record.replacements if (why := _why_lost(name, claims.get(name)))), "")
     if lost:
         return Undone(left, lost, failed=True)
@@ -146,9 +165,11 @@ def _judge_requested(record: DisruptionUnderWay, left: tuple[str, ...], marked: 
         return Undone(left, "the retirement was refused, and its taint was removed", failed=False)
     if at < record.requested_at + RETIRED_WITHIN:
         return Waiting("the retirement was requested and has not begun", requested=True)
-    if record.requests < ATTEMPTS:
-        return Due(marked)
-    return Undone(left, f"the retirement did not begin in {ATTEMPTS} attempts", failed=False)
+    if record.attempts >= ATTEMPTS:
+        return Undone(left, f"the retirement did not begin in {ATTEMPTS} attempts", failed=True)
+    if at >= (record.first_requested_at or record.requested_at) + REQUESTED_FOR:
+        return Undone(left, f"the retirement did not begin within {REQUESTED_FOR // 60} minutes", failed=True)
+    return Due(marked)
 
 
 def _why_lost(name: str, claim: NodeClaim | None) -> str:
