@@ -304,8 +304,14 @@ def test_a_node_that_cannot_be_opened_delays_no_other_disruption(grown: Simulate
 
 def test_a_node_that_cannot_be_opened_makes_its_pool_wait_once(grown: SimulatedCluster) -> None:
     marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
-    grown.kube.fault = refused_patches("node-1")
     first = grown.now
+
+    def refuses(method: str, path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if method == "PATCH" and ("/nodes/" in path or "/nodeclaims/" in path):
+            raise Forbidden(f"{path} must not change")
+        return answer()
+
+    grown.kube.fault = refuses
 
     for _ in range(4):
         assert settled(grown)["undone"] == []
