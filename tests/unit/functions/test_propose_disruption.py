@@ -154,6 +154,6 @@ def test_a_pool_that_drifts_for_long_takes_turns_with_the_consolidation_of_the_o
         [action] = proposed(cluster, lists).actions
         kinds.append(action.reason)
         one = DisruptionRecord(f"{number}", "disrupt", action.reason, message="", claims=action.claims)
-        records(cluster).note_moves(one, at - 10 + number)
+        records(cluster).note_moves(one, action.claims[0], at - 10 + number)
 
     assert kinds == ["Drifted", "Underutilized", "Drifted", "Underutilized"]
