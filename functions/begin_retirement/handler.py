@@ -15,6 +15,7 @@ from aws_lambda_powertools import Logger
 
 from functions.begin_retirement.cluster_reading import read_cluster
 from functions.begin_retirement.retirement_undoing import RetirementUndoing
+from functions.begin_retirement.rollout_objections import find_blocked_rollout
 from joiner.adapters import environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.call_failures import CALL_FAILURES
@@ -212,7 +213,7 @@ class RetirementStart:
         hold = _count_failure(records, candidate, noted)
         if candidate.voluntary:
             node = self._taint(candidate.node)
-            if why := self._objection_after_taint(candidate, rules):
+            if why := self._objection_after_taint(candidate, rules, now):
                 return Objection(why)
             claim, refusals = self._delete(candidate.claim, request.reason), list[Event]()
         else:
@@ -232,11 +233,12 @@ class RetirementStart:
         reported = retirement_events.report_beginning(claim, node, request.reason, noted.launch_failure, failure)
         return BegunRetirement(retiring, moving, (*reported, *refusals), _of_pool(claim, failure))
 
-    def _objection_after_taint(self, candidate: RetirementCandidate, rules: RetirementRules) -> str:
+    def _objection_after_taint(self, candidate: RetirementCandidate, rules: RetirementRules, now: datetime) -> str:
         if candidate.node is None:
             return ""
         name = candidate.node.name
-        return rules.objection_after_taint(candidate, list_pods_on(self._kube, [name])[name])
+        pods = list_pods_on(self._kube, [name])[name]
+        return rules.objection_after_taint(candidate, pods) or find_blocked_rollout(self._kube, candidate, pods, now)
 
     def _write_failure(
         self, claim: NodeClaim | None, reason: RetirementReason, noted: Retirement, hold: str, now: datetime

@@ -12,7 +12,7 @@ from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
 from joiner.adapters.kube_errors import KubeError, TooManyRequests, Unreachable
 from tests.unit.functions.conftest import MakeCluster
-from tests.unit.functions.disruption_execution import task
+from tests.unit.functions.disruption_execution import ARN, REMOVED, is_tainted, marked, task
 from tests.unit.functions.grown_cluster import evictions, first, grow, nothing_is_left_of, pods_on
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
@@ -291,3 +291,46 @@ def test_an_interruption_during_a_rollout_ends_the_wait(grown: SimulatedCluster)
 
     nothing_is_left_of(grown, claim)
     assert len(restarts(grown)) == len(evictions(grown)) == 1
+
+
+def budget(cluster: SimulatedCluster, pod: str, allowed: int) -> None:
+    """Let a PodDisruptionBudget select the pod."""
+    cluster.kube.objects["pods", "default", pod]["metadata"]["labels"] = {"app": "web"}
+    manifest = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+    cluster.kube.put(manifest)
+
+
+@pytest.mark.parametrize(
+    ("changed", "allowed", "limit", "begins"),
+    [
+        ({}, 0, None, True),
+        ({"paused": True}, 0, None, False),
+        ({"strategy": {"type": "Recreate"}}, 0, None, False),
+        ({"paused": True}, 1, None, True),
+        ({"paused": True}, 0, "1h", True),
+    ],
+    ids=["it is replaced", "paused", "recreated", "may be evicted", "ends in time"],
+)
+def test_a_node_stays_if_its_pod_can_leave_neither_by_a_rollout_nor_by_an_eviction(
+    grown: SimulatedCluster, changed: dict[str, Any], allowed: int, limit: str | None, begins: bool
+) -> None:
+    """Its Deployment changed after DISRUPT had marked the node."""
+    claim, pod = first(grown), asking(grown)
+    marked(grown, REMOVED)
+    grown.machine.break_lease(ARN, 1)
+    asking(grown, **changed)
+    budget(grown, pod, allowed)
+    if limit is not None:
+        grown.kube.objects["nodeclaims", "", claim.name]["spec"]["terminationGracePeriod"] = limit
+
+    done = retire(grown, (claim.name, "consolidated"), passes=1)
+
+    assert (claim.name not in done.left_out, is_tainted(grown, claim.node_name)) == (begins, begins)
+    if not begins:
+        assert done.left_out[claim.name].endswith("and PodDisruptionBudget default/web allows no eviction")
