@@ -1,6 +1,5 @@
 """DISRUPT over fakes: marking nodes, settling disruptions, and the state after a failure at any call."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -14,9 +13,9 @@ from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import ListedCluster
-from joiner.adapters.disruption_items import PodsOfClaim, count_evictions, find_last_moves, find_moves
+from joiner.adapters.disruption_items import PodsOfClaim
 from joiner.adapters.empty_nodes import EmptyNodes
-from joiner.adapters.kube_errors import Forbidden, KubeError
+from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger_items import LaunchRecord, LeaseLost
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.pools.node_claim import build_claim_name
@@ -91,69 +90,6 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
     assert "node-1" not in {each["metadata"]["name"] for each in grown.kube.all(kinds.NODES)}
 
 
-def test_pods_that_drift_moves_start_a_cool_down_and_are_no_evictions_of_consolidation(
-    grown: SimulatedCluster,
-) -> None:
-    drifted = replace(REMOVED, reason="Drifted")
-    marked(grown, drifted, DisruptionAction("Underutilized", ("default-2",), moves={"default/web-2": "node-1"}))
-    assert len(settled(grown)["retire"]) == 2
-    for name in ("default-1", "default-2"):
-        grown.kube.delete(kinds.NODECLAIMS, name)
-    assert settled(grown)["finished"] == 2
-
-    moved = records(grown).moves(int(grown.now.timestamp()))
-
-    assert {one.reason: one.pods for one in moved} == {
-        "Drifted": {"NodePool/default": 1},
-        "Underutilized": {"NodePool/default": 1},
-    }
-    assert count_evictions(moved) == {"NodePool/default": 1}
-    assert count_evictions(one for one in moved if one.reason == "Drifted") == {}
-    assert find_last_moves(moved) == {"default/ReplicaSet/web": grown.now}
-
-
-def moves_at_a_proposal(cluster: SimulatedCluster, *draining: str) -> list[tuple[str, int]]:
-    """Return the claims and pods that the limits of a proposal count, all of them as moved now."""
-    at = int(cluster.now.timestamp())
-    counted = find_moves(records(cluster).moves(at), records(cluster).all(), draining, at)
-    assert {one.at for one in counted} <= {at}
-    return sorted((one.claim, sum(one.pods.values())) for one in counted)
-
-
-def test_pods_count_as_moved_from_the_mark_until_their_node_is_gone_and_not_if_it_stays(
-    grown: SimulatedCluster,
-) -> None:
-    both = replace(REMOVED, claims=("default-1", "default-2"), moves={"default/web-1": "n", "default/web-2": "n"})
-    marked(grown, both)
-    assert moves_at_a_proposal(grown) == [("default-1", 1), ("default-2", 1)]
-    assert len(settled(grown)["retire"]) == 2
-    grown.kube.delete(kinds.NODECLAIMS, "default-1")
-    settled(grown)
-    grown.now += timedelta(hours=2)
-    assert moves_at_a_proposal(grown, "default-1") == [("default-1", 1), ("default-2", 1)], "its drain is slow"
-
-    grown.kube.objects["nodes", "", "node-2"]["spec"]["taints"] = []  # its retirement was refused
-    [undone] = settled(grown)["undone"]
-
-    assert undone["claims"] == ["default-2"]
-    assert moves_at_a_proposal(grown, "default-1") == [("default-1", 1)]
-
-
-def test_the_moves_of_a_disruption_that_an_earlier_version_marked_count_once(grown: SimulatedCluster) -> None:
-    marked(grown, REMOVED)
-    [record] = records(grown).all()
-    pods, names = '{"NodePool/default": 3}', ("default/ReplicaSet/web",)
-    values = {":pods": pods, ":workloads": names}
-    records(grown)._update("DISRUPTION", record.id, "SET pods = :pods, workloads = :workloads REMOVE moves", values)
-    settled(grown)
-    grown.kube.delete(kinds.NODECLAIMS, "default-1")
-    settled(grown)
-
-    [moved] = records(grown).moves(int(grown.now.timestamp()))
-
-    assert (moved.claim, moved.pods, moved.workloads) == ("", {"NodePool/default": 3}, names)
-
-
 def test_nodes_are_retired_in_the_order_of_their_actions_the_best_first(grown: SimulatedCluster) -> None:
     """With a limit of evictions at a time, the price falls by the best actions first."""
     names = [f"default-{number}" for number in range(14, 2, -1)]
@@ -224,119 +160,6 @@ def test_a_replaced_node_is_retired_only_when_its_replacement_is_initialized(gro
     grown.kube.put({**booting, "status": old["status"]})
 
     assert [(each["claim"], each["reason"]) for each in settled(grown)["retire"]] == [("default-1", "drifted")]
-
-
-def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(grown: SimulatedCluster) -> None:
-    marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
-
-    answer = settled(grown)
-
-    assert (answer["retire"], answer["waiting"]) == ([], 0)
-    [undone] = answer["undone"]
-    assert undone["why"].endswith("could not be launched")
-    assert (is_tainted(grown, "node-1"), reason_of(grown, "default-1"), records(grown).all()) == (False, "", [])
-    assert {("DisruptionFailed", "Node"), ("DisruptionFailed", "NodeClaim")} <= events(grown)
-    until = grown.ledger.disruption_back_offs(grown.now)["NodePool/default"]
-    assert until == grown.now + timedelta(seconds=60)
-
-
-def test_a_replacement_that_was_never_written_opens_the_node_and_the_pool_does_not_wait(
-    grown: SimulatedCluster,
-) -> None:
-    """The execution stopped after it had marked the nodes."""
-    marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
-
-    [undone] = settled(grown, written=False)["undone"]
-
-    assert undone["why"].endswith("was not written")
-    assert not is_tainted(grown, "node-1")
-    assert grown.ledger.disruption_back_offs(grown.now) == {}
-
-
-def test_a_replacement_that_another_execution_saw_and_that_is_gone_has_failed(grown: SimulatedCluster) -> None:
-    marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
-    [record] = records(grown).all()
-    old = grown.kube.objects["nodeclaims", "", "default-2"]
-    grown.kube.put({**old, "metadata": {**old["metadata"], "name": record.replacements[0], "uid": "new"}, "status": {}})
-    assert settled(grown, written=False)["waiting"] == 1
-    del grown.kube.objects["nodeclaims", "", record.replacements[0]]
-
-    [undone] = settled(grown, written=False)["undone"]
-
-    assert undone["why"].endswith("could not be launched")
-    assert list(grown.ledger.disruption_back_offs(grown.now)) == ["NodePool/default"]
-
-
-def refused_patches(node: str) -> Callable[[str, str, Callable[[], dict[str, Any]]], dict[str, Any]]:
-    """A fault: the API server refuses each change of this node, as an admission webhook does."""
-
-    def refuses(method: str, path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        if method == "PATCH" and path.endswith(f"/nodes/{node}"):
-            raise Forbidden(f"node {node} must not change")
-        return answer()
-
-    return refuses
-
-
-def test_a_node_that_cannot_be_opened_delays_no_other_disruption(grown: SimulatedCluster) -> None:
-    """The replacement of node-1 was not launched; nothing objects to the removal of node-2."""
-    add_node(grown, "default-3", "i-0003", "node-3")
-    replaced = DisruptionAction("Underutilized", ("default-1", "default-3"), (planned(),), {"default/web-1": "n1"})
-    marked(grown, replaced, DisruptionAction("Underutilized", ("default-2",), moves={"default/web-2": "node-1"}))
-    grown.kube.fault = refused_patches("node-1")
-
-    answer = settled(grown)
-
-    assert [each["claim"] for each in answer["retire"]] == ["default-2"]
-    assert answer["undone"] == [], "node-1 still has its taint"
-    assert [record.claims for record in records(grown).all()] == [("default-1", "default-3"), ("default-2",)]
-    assert (is_tainted(grown, "node-1"), is_tainted(grown, "node-3")) == (True, False)
-    grown.kube.fault = None
-
-    [undone] = settled(grown)["undone"]
-
-    assert undone["claims"] == ["default-1", "default-3"]
-    assert (is_tainted(grown, "node-1"), [record.claims for record in records(grown).all()]) == (
-        False,
-        [("default-2",)],
-    )
-
-
-def test_a_node_that_cannot_be_opened_makes_its_pool_wait_once(grown: SimulatedCluster) -> None:
-    marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
-    first = grown.now
-
-    def refuses(method: str, path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        if method == "PATCH" and ("/nodes/" in path or "/nodeclaims/" in path):
-            raise Forbidden(f"{path} must not change")
-        return answer()
-
-    grown.kube.fault = refuses
-
-    for _ in range(4):
-        assert settled(grown)["undone"] == []
-        grown.now += timedelta(seconds=30)
-
-    assert is_tainted(grown, "node-1")
-    assert grown.ledger.disruption_back_offs(first) == {"NodePool/default": first + timedelta(seconds=60)}
-
-
-def test_a_pool_waits_after_a_failed_replacement_whichever_call_of_the_undoing_fails(
-    make_cluster: MakeCluster,
-) -> None:
-    failed = DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"})
-    for number in range(1, 8):
-        cluster = grow(make_cluster())
-        marked(cluster, failed)
-        cluster.kube.fault = failing_from(number)
-        with suppress(KubeError):
-            settled(cluster)
-        cluster.kube.fault = None
-
-        settled(cluster)
-
-        assert (is_tainted(cluster, "node-1"), records(cluster).all()) == (False, []), number
-        assert cluster.ledger.disruption_back_offs(cluster.now).keys() == {"NodePool/default"}, number
 
 
 def test_a_pod_that_was_bound_meanwhile_has_no_place_and_undoes_the_mark(grown: SimulatedCluster) -> None:
