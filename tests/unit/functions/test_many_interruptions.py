@@ -180,7 +180,7 @@ def test_one_message_that_cannot_be_noted_comes_again_alone(cluster: SimulatedCl
         storm.desk._retirements = Retirements(cluster.ledger._client, table)
         assert storm.deliver(range(3), STORM) == ["m-1"]
 
-    assert trouble.calls[4] == "get_item"
+    assert trouble.calls[4] == "update_item"
     assert sorted(storm.noted) == ["default-0000", "default-0002"]
     assert list(storm.states.retirements) == ["retire-20261121T051730-interrupted"]
 
