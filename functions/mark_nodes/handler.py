@@ -230,7 +230,8 @@ def _name_replacements(actions: Sequence[MarkedAction], task: Task) -> list[Mark
             build_claim_name(node.pool_name, task.claim_suffix(first + index))
             for index, node in enumerate(one.action.replacements)
         )
-        named.append(replace(one, record=replace(one.record, replacements=names)))
+        pools = tuple(sorted({node.pool for node in one.action.replacements}))
+        named.append(replace(one, record=replace(one.record, replacements=names, replacing_pools=pools)))
         first += len(names)
     return named
 

@@ -175,11 +175,14 @@ class DisruptionSettling:
             write_conditions(self._kube, claim)
 
     def _back_off(self, record: DisruptionRecord, claims: Iterable[NodeClaim], why: str, now: datetime) -> None:
-        """Record the back-off of the pools, and on the disruption that it counts.
+        """Record the back-off of the pools of the nodes and of the replacements that failed, and on the disruption that
+        it counts.
 
         If a node cannot be opened, the next call finds the same failure.
         """
-        for pool in sorted({claim.pool_key for claim in claims if claim.pool_key}):
+        launching = () if record.requests else record.replacing_pools  # the replacements ran before the first request
+        pools = {*launching, *(claim.pool_key for claim in claims if claim.pool_key)}
+        for pool in sorted(pools):
             self._ledger.back_off(back_off_id(pool), why, int(now.timestamp()))
         self._disruptions.note_failure(record.id, int(now.timestamp()))
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -46,6 +47,15 @@ def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(g
     assert {("DisruptionFailed", "Node"), ("DisruptionFailed", "NodeClaim")} <= events(grown)
     until = grown.ledger.disruption_back_offs(grown.now)["NodePool/default"]
     assert until == grown.now + timedelta(seconds=60)
+
+
+def test_the_pool_of_a_failed_replacement_waits_like_that_of_the_node(grown: SimulatedCluster) -> None:
+    other = replace(planned(), pool="NodePool/preferred")
+    marked(grown, DisruptionAction("Underutilized", ("default-1",), (other,), {"default/web-1": "n1"}))
+    failing = settled(grown)
+
+    assert len(failing["undone"]) == 1
+    assert grown.ledger.disruption_back_offs(grown.now).keys() == {"NodePool/default", "NodePool/preferred"}
 
 
 def test_a_replacement_that_was_never_written_opens_the_node_and_the_pool_does_not_wait(

@@ -47,10 +47,11 @@ class DisruptionRecord:
     deletes), `attempts` by begin_retirement.
 
     `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
-    with figures. `deadline` is the time until which the replacements must be initialized. `moves` are the pods that
-    must move, by claim; earlier versions counted those of all claims in `pods`, by the key of the pool that they leave,
-    and named their controllers in `workloads`. `requests` counts the
-    requests to retire the nodes, `requested_at` is the time of the last one and `first_requested_at` that of the first.
+    with figures. `replacing_pools` are the keys of the pools of the replacements, `deadline` is the time until which
+    these must be initialized. `moves` are the pods that must move, by claim; earlier versions counted those of all
+    claims in `pods`, by the key of the pool that they leave, and named their controllers in `workloads`. `requests`
+    counts the requests to retire the nodes, `requested_at` is the time of the last one and `first_requested_at` that of
+    the first.
     `attempts` counts the executions that tried to begin the retirement. `written`: the claims of the replacements were
     written. `failed_at` is when its pools backed off, 0 if they did not.
     """
@@ -62,6 +63,7 @@ class DisruptionRecord:
     message: str
     claims: tuple[str, ...]
     replacements: tuple[str, ...] = ()
+    replacing_pools: tuple[str, ...] = ()
     since: int = 0
     deadline: int = 0
     moves: Mapping[str, PodsOfClaim] = field(default_factory=dict)
@@ -84,6 +86,7 @@ class DisruptionRecord:
             message=text(item, "message"),
             claims=texts(item, "claims"),
             replacements=texts(item, "replacements"),
+            replacing_pools=texts(item, "replacingPools"),
             since=number(item, "since"),
             deadline=number(item, "deadline"),
             moves=_read_moves(text(item, "moves")),

@@ -35,7 +35,7 @@ class Disruptions(DynamoTable):
             DISRUPTION,
             record.id,
             "SET execution = :execution, reason = :reason, message = :message, claims = :claims, "
-            "replacements = :replacements, moves = :moves, since = :since, "
+            "replacements = :replacements, replacingPools = :pools, moves = :moves, since = :since, "
             "deadline = :deadline REMOVE expires",
             {
                 ":execution": record.execution,
@@ -43,6 +43,7 @@ class Disruptions(DynamoTable):
                 ":message": record.message,
                 ":claims": record.claims,
                 ":replacements": record.replacements,
+                ":pools": record.replacing_pools,
                 ":moves": write_moves(record.moves),
                 ":since": record.since,
                 ":deadline": record.deadline,
