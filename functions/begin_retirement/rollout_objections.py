@@ -1,7 +1,8 @@
 """Objects to a retirement whose drain would wait without end for a pod that no rollout replaces any more.
 
 DISRUPT chose the node because the Deployment of the pod would replace it before it leaves. The Deployment may have been
-paused or changed since. The drain then evicts the pod, and its PodDisruptionBudget refuses that.
+paused or changed since. The drain then evicts the pod, and its PodDisruptionBudget refuses that. A budget that allows
+no eviction now, but some when all its pods are healthy, is no objection: the drain waits for it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,20 +34,25 @@ def find_blocked_rollout(
     asking = [pod for pod in read_pods(manifests) if pod.leaves_by_rollout and holds_node(pod)]
     for pod in asking:
         if (budget := _find_refusing_budget(kube, pod)) and (why := _find_refusal(kube, pod, now)):
-            return f"no rollout replaces pod {pod.key} ({why}), and {budget} allows no eviction"
+            return f"no rollout replaces pod {pod.key} ({why}), and {budget} never allows an eviction"
     return ""
 
 
 def _find_refusing_budget(kube: Kube, pod: Pod) -> str:
-    """Return the PodDisruptionBudget that refuses an eviction of the pod now, or an empty text."""
+    """Return the PodDisruptionBudget that refuses every eviction of the pod, or an empty text."""
     for manifest in kube.list(kinds.POD_DISRUPTION_BUDGETS, namespace=pod.namespace):
         try:
             budget = PodDisruptionBudget.from_kube(manifest)
         except InvalidField:  # the disruption controller cannot apply it either
             continue
-        if budget.selects(pod) and budget.allowed <= 0 and not budget.exempts(pod):
+        if budget.selects(pod) and _wants_all_pods(manifest.get("status") or {}) and not budget.exempts(pod):
             return f"PodDisruptionBudget {budget.key}"
     return ""
+
+
+def _wants_all_pods(status: Mapping[str, Any]) -> bool:
+    """Return whether a budget, by its status, allows no eviction even if all its pods are healthy."""
+    return 0 < int(status.get("expectedPods") or 0) <= int(status.get("desiredHealthy") or 0)
 
 
 def _find_refusal(kube: Kube, pod: Pod, now: datetime) -> str:

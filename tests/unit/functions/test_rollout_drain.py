@@ -293,39 +293,52 @@ def test_an_interruption_during_a_rollout_ends_the_wait(grown: SimulatedCluster)
     assert len(restarts(grown)) == len(evictions(grown)) == 1
 
 
-def budget(cluster: SimulatedCluster, pod: str, allowed: int) -> None:
-    """Let a PodDisruptionBudget select the pod."""
+def budget(cluster: SimulatedCluster, pod: str, expected: int, desired: int) -> None:
+    """Let a PodDisruptionBudget select the pod that allows no eviction now; `desired` of the `expected` pods must be
+    healthy."""
     cluster.kube.objects["pods", "default", pod]["metadata"]["labels"] = {"app": "web"}
     manifest = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}},
-        "status": {"disruptionsAllowed": allowed},
+        "status": {"disruptionsAllowed": 0, "expectedPods": expected, "desiredHealthy": desired},
     }
     cluster.kube.put(manifest)
 
 
 @pytest.mark.parametrize(
-    ("changed", "allowed", "limit", "begins"),
+    ("changed", "pods", "limit", "begins"),
     [
-        ({}, 0, None, True),
-        ({"paused": True}, 0, None, False),
-        ({"strategy": {"type": "Recreate"}}, 0, None, False),
-        ({"paused": True}, 1, None, True),
-        ({"paused": True}, 0, "1h", True),
+        ({}, (1, 1), None, True),
+        ({"paused": True}, (1, 1), None, False),
+        ({"strategy": {"type": "Recreate"}}, (1, 1), None, False),
+        ({"replicas": 2}, (2, 2), None, False),
+        ({"replicas": 3}, (3, 2), None, True),
+        ({"paused": True}, (1, 0), None, True),
+        ({"paused": True}, (0, 0), None, True),
+        ({"paused": True}, (1, 1), "1h", True),
     ],
-    ids=["it is replaced", "paused", "recreated", "may be evicted", "ends in time"],
+    ids=[
+        "it is replaced",
+        "paused",
+        "recreated",
+        "all replicas must be healthy",
+        "another replica is not ready now",
+        "may be evicted",
+        "not counted yet",
+        "ends in time",
+    ],
 )
 def test_a_node_stays_if_its_pod_can_leave_neither_by_a_rollout_nor_by_an_eviction(
-    grown: SimulatedCluster, changed: dict[str, Any], allowed: int, limit: str | None, begins: bool
+    grown: SimulatedCluster, changed: dict[str, Any], pods: tuple[int, int], limit: str | None, begins: bool
 ) -> None:
-    """Its Deployment changed after DISRUPT had marked the node."""
+    """Its Deployment changed after DISRUPT had marked the node. The drain waits for a budget that allows some later."""
     claim, pod = first(grown), asking(grown)
     marked(grown, REMOVED)
     grown.machine.break_lease(ARN, 1)
     asking(grown, **changed)
-    budget(grown, pod, allowed)
+    budget(grown, pod, *pods)
     if limit is not None:
         grown.kube.objects["nodeclaims", "", claim.name]["spec"]["terminationGracePeriod"] = limit
 
@@ -333,4 +346,4 @@ def test_a_node_stays_if_its_pod_can_leave_neither_by_a_rollout_nor_by_an_evicti
 
     assert (claim.name not in done.left_out, is_tainted(grown, claim.node_name)) == (begins, begins)
     if not begins:
-        assert done.left_out[claim.name].endswith("and PodDisruptionBudget default/web allows no eviction")
+        assert done.left_out[claim.name].endswith("and PodDisruptionBudget default/web never allows an eviction")
