@@ -6,7 +6,7 @@ records which execution retires the claim. An involuntary retirement then delete
 claim. A voluntary retirement deletes the claim last, when nothing can be undone any more.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -18,12 +18,12 @@ from functions.begin_retirement.retirement_undoing import RetirementUndoing
 from functions.begin_retirement.rollout_objections import find_blocked_rollout
 from joiner.adapters import environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
-from joiner.adapters.call_failures import CALL_FAILURES
+from joiner.adapters.call_failures import CALL_FAILURES, is_lasting
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.joining_records import JoiningRecords
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import get_claim, kind_of, write_status
-from joiner.adapters.kube_errors import Forbidden, NotFound
+from joiner.adapters.kube_errors import Forbidden, KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.kube_nodes import list_pods_on, patch_node
 from joiner.adapters.ledger import Ledger
@@ -140,7 +140,6 @@ class RetirementStart:
         self, task: Task, requests: Sequence[RetirementRequest], now: datetime
     ) -> tuple[list[BegunRetirement], list[SkippedClaim]]:
         records = JoiningRecords(self._kube, self._ledger, int(now.timestamp()))
-        self._note_attempts(task, requests)
         candidates, rules = read_cluster(self._kube, self._ledger, requests, now, leased=bool(task.lease_number))
         outcomes, without_time = call_each_in_time(
             candidates,
@@ -158,14 +157,20 @@ class RetirementStart:
                     skipped.append(outcome)
                 case _:  # the sweep requests it again
                     skipped.append(SkippedClaim(candidate.request.claim, str(outcome)))
+        self._note_refusals(
+            candidate.request
+            for candidate, outcome in outcomes
+            if isinstance(outcome, KubeError) and is_lasting(outcome)
+        )
         return begun, skipped
 
-    def _note_attempts(self, task: Task, requests: Sequence[RetirementRequest]) -> None:
-        """Count this execution for the disruptions of the claims: they end after some that did not succeed."""
-        names = {each.claim for each in requests if each.reason in OF_A_DISRUPTION} if task.lease_number else set()
+    def _note_refusals(self, refused: Iterable[RetirementRequest]) -> None:
+        """Record the refused requests of disruptions, which end after some of them. A sweep requests the claims again
+        more often than settle_disruptions, and its requests do not count."""
+        names = {each.claim for each in refused if each.reason in OF_A_DISRUPTION}
         for record in self._disruptions.all() if names else ():
-            if names.intersection(record.claims):
-                self._disruptions.note_attempt(record.id, task.execution.name)
+            if record.requests and names.intersection(record.claims):
+                self._disruptions.note_refusal(record.id, record.requests)
 
     def _begin(
         self,

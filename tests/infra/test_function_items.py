@@ -23,7 +23,7 @@ USES: Mapping[str, Mapping[str, str]] = {
     "disruptions.end": {"deletes_items": "DISRUPTION"},
     "disruptions.last_proposal": {"gets_items": "PROPOSED"},
     "disruptions.moves": {"queries_items": "MOVED"},
-    "disruptions.note_attempt": {"updates_items": "DISRUPTION"},
+    "disruptions.note_refusal": {"updates_items": "DISRUPTION"},
     "disruptions.note_written": {"updates_items": "DISRUPTION"},
     "disruptions.note_failure": {"updates_items": "DISRUPTION"},
     "disruptions.note_moves": {"updates_items": "MOVED"},

@@ -1,16 +1,17 @@
-"""What is left of a disruption that was undone: no retirement of its nodes."""
+"""Which disruptions are undone after the request of a retirement, and what is left: no retirement of their nodes."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from joiner.adapters.kube_errors import Forbidden
+from joiner.adapters.kube_errors import Forbidden, Unreachable
 from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.retirements import Retirements
-from tests.unit.functions.disruption_execution import ARN, REMOVED, marked, settled
+from tests.unit.functions.disruption_execution import ARN, REMOVED, marked, records, settled
 from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
@@ -25,6 +26,17 @@ def refused_deletions(method: str, _path: str, answer: Callable[[], dict[str, An
     if method == "DELETE":
         raise Forbidden("nothing may be deleted")
     return answer()
+
+
+def unanswered(path: str) -> Callable[[str, str, Callable[[], dict[str, Any]]], dict[str, Any]]:
+    """A fault: the API server does not answer requests of this path."""
+
+    def fault(_method: str, asked: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if asked.endswith(path):
+            raise Unreachable("as the test says")
+        return answer()
+
+    return fault
 
 
 @pytest.mark.parametrize("reason", ["Underutilized", "Drifted", "Expired", "Rebalance"])
@@ -49,6 +61,58 @@ def test_a_retirement_that_could_not_begin_ends_with_its_disruption(cluster: Sim
     assert done.left_out == {"default-1": "its node has no mark of a disruption any more"}
     assert not cluster.kube.objects["nodeclaims", "", "default-1"]["metadata"].get("deletionTimestamp")
     assert retirements_of(cluster)["default-1"].reasons == (), "the sweep does not request it again"
+
+
+def test_refusals_between_two_requests_count_once(cluster: SimulatedCluster) -> None:
+    """The sweep of each minute requests again what the API server refused."""
+    grow(cluster)
+    marked(cluster, REMOVED)
+    cluster.machine.break_lease(ARN, 1)
+    cluster.kube.fault = refused_deletions
+    [request] = settled(cluster)["retire"]
+    for number in range(3):
+        retire(cluster, ("default-1", request["reason"]), name=f"retire-{number}")
+        cluster.now += timedelta(minutes=1)
+    assert records(cluster).all()[0].refusals == 1
+    cluster.kube.fault = None
+
+    [again] = settled(cluster)["retire"]
+
+    assert retire(cluster, ("default-1", again["reason"])).left_out == {}
+    assert settled(cluster)["finished"] == 1
+
+
+@pytest.mark.parametrize("path", ["/nodes", "/nodeclaims/default-1"], ids=["nothing is tried", "no answer"])
+def test_an_api_server_without_answers_refuses_nothing(cluster: SimulatedCluster, path: str) -> None:
+    grow(cluster)
+    marked(cluster, REMOVED)
+    cluster.machine.break_lease(ARN, 1)
+    for number in range(4):
+        [request] = settled(cluster)["retire"]
+        cluster.kube.fault = unanswered(path)
+        with suppress(Unreachable):
+            retire(cluster, ("default-1", request["reason"]), name=f"retire-{number}")
+        cluster.kube.fault = None
+        cluster.now += timedelta(minutes=2)
+
+    [last] = settled(cluster)["retire"]
+
+    assert retire(cluster, ("default-1", last["reason"])).left_out == {}
+
+
+def test_a_pause_after_the_request_of_a_retirement_undoes_nothing(cluster: SimulatedCluster) -> None:
+    grow(cluster)
+    marked(cluster, REMOVED)
+    cluster.machine.break_lease(ARN, 1)
+    settled(cluster)
+    cluster.now += timedelta(hours=3)
+    assert [each["claim"] for each in settled(cluster)["retire"]] == ["default-1"], "the lease is taken just then"
+    cluster.now += timedelta(minutes=2)
+
+    [request] = settled(cluster)["retire"]
+
+    assert retire(cluster, ("default-1", request["reason"])).left_out == {}
+    assert settled(cluster)["finished"] == 1
 
 
 def test_requests_for_which_no_execution_gets_the_lease_do_not_end_a_disruption(cluster: SimulatedCluster) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from joiner.cluster import Node, Taint
 from joiner.lifecycle.disruption_progress import (
-    ATTEMPTS,
+    REFUSALS,
+    REQUESTS,
     RETIRED_WITHIN,
     Due,
     Finished,
@@ -35,8 +36,7 @@ class Recorded:
     deadline: int = AT + 600
     requests: int = 0
     requested_at: int = 0
-    first_requested_at: int = 0
-    attempts: int = 0
+    refusals: int = 0
     written: bool = True
 
 
@@ -112,20 +112,27 @@ def test_a_retirement_that_does_not_begin_is_requested_again_and_then_undone() -
         "the retirement was requested and has not begun", requested=True
     )
     assert judged(requested, OLD, later=RETIRED_WITHIN) == Due(("old",))
-    last = replace(requested, attempts=ATTEMPTS)
+    last = replace(requested, refusals=REFUSALS)
     assert judged(last, OLD, later=RETIRED_WITHIN) == Undone(
-        ("old",), "the retirement did not begin in 3 attempts", failed=True
+        ("old",), "the API server refused 3 requests to begin the retirement", failed=True
     )
 
 
-def test_requests_without_an_attempt_go_on_for_an_hour() -> None:
+def test_requests_that_nothing_refuses_go_on_for_an_hour() -> None:
     """No execution got the lease: the replacements run, and are not launched again."""
-    requested = Recorded(requests=20, requested_at=AT + 3400, first_requested_at=AT)
+    requested = Recorded(requests=REQUESTS - 1, requested_at=AT)
+    assert REQUESTS * RETIRED_WITHIN == 3600
 
-    assert judged(requested, OLD, later=3599) == Due(("old",))
-    assert judged(requested, OLD, later=3600) == Undone(
-        ("old",), "the retirement did not begin within 60 minutes", failed=True
+    assert judged(requested, OLD, later=RETIRED_WITHIN) == Due(("old",))
+    assert judged(replace(requested, requests=REQUESTS), OLD, later=RETIRED_WITHIN) == Undone(
+        ("old",), "the retirement did not begin after 30 requests", failed=True
     )
+
+
+@pytest.mark.parametrize("requests", [1, 2])
+def test_hours_without_a_request_undo_no_disruption(requests: int) -> None:
+    """Joiner was paused after the last request."""
+    assert judged(Recorded(requests=requests, requested_at=AT), OLD, later=5 * 3600) == Due(("old",))
 
 
 def test_a_replacement_that_was_never_written_has_not_failed() -> None:

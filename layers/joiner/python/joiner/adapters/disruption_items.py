@@ -44,16 +44,15 @@ class PodsOfClaim:
 class DisruptionRecord:
     """One disruption under way: nodes that go together, and the claims that replace them. Written by mark_nodes
     (everything but what follows) and settle_disruptions (`requests`, `requested_at`, `written`, `failed_at`;
-    deletes), `attempts` by begin_retirement.
+    deletes), `refusals` by begin_retirement.
 
     `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
     with figures. `replacing_pools` are the keys of the pools of the replacements, `deadline` is the time until which
     these must be initialized. `moves` are the pods that must move, by claim; earlier versions counted those of all
     claims in `pods`, by the key of the pool that they leave, and named their controllers in `workloads`. `requests`
-    counts the requests to retire the nodes, `requested_at` is the time of the last one and `first_requested_at` that of
-    the first.
-    `attempts` counts the executions that tried to begin the retirement. `written`: the claims of the replacements were
-    written. `failed_at` is when its pools backed off, 0 if they did not.
+    counts the requests to retire the nodes, `requested_at` is the time of the last one. `refusals` counts the requests
+    whose retirement the API server refused. `written`: the claims of the replacements were written. `failed_at` is when
+    its pools backed off, 0 if they did not.
     """
 
     id: str
@@ -96,8 +95,7 @@ class DisruptionRecord:
             requested_at=number(item, "requestedAt"),
             failed_at=number(item, "failedAt"),
             written=number(item, "writtenAt") > 0,
-            attempts=len(texts(item, "attempts")),
-            first_requested_at=number(item, "firstRequestedAt"),
+            refusals=len(texts(item, "refused")),
         )
 
     def moved(self, claim: str, at: int) -> MovedPods:

@@ -55,8 +55,7 @@ class Disruptions(DynamoTable):
         self._update(
             DISRUPTION,
             record_id,
-            "SET requestedAt = :now, firstRequestedAt = if_not_exists(firstRequestedAt, :now) "
-            "ADD requests :one REMOVE expires",  # of earlier versions
+            "SET requestedAt = :now ADD requests :one REMOVE expires",  # of earlier versions
             {":now": now, ":one": 1},
         )
 
@@ -68,9 +67,9 @@ class Disruptions(DynamoTable):
         """Record that the claims of the replacements were written."""
         self._note(record_id, "SET writtenAt = :now", {":now": now})
 
-    def note_attempt(self, record_id: str, execution: str) -> None:
-        """Record that an execution tries to begin the retirement; each execution counts once."""
-        self._note(record_id, "ADD attempts :execution", {":execution": frozenset({execution})})
+    def note_refusal(self, record_id: str, request: int) -> None:
+        """Record that the API server refused the retirement after this request; each request counts once."""
+        self._note(record_id, "ADD refused :request", {":request": frozenset({str(request)})})
 
     def _note(self, record_id: str, update: str, values: Mapping[str, Any]) -> None:
         self._try_update(DISRUPTION, record_id, update, values, condition="attribute_exists(claims)")

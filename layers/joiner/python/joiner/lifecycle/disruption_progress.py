@@ -28,12 +28,13 @@ REPLACEMENT_SECONDS: Final = 600
 RETIRED_WITHIN: Final = 120
 """Seconds in which a requested retirement begins. It waits a minute at most for the lease."""
 
-ATTEMPTS: Final = 3
-"""Executions that try to begin the retirement, after which the nodes stay: the API server refuses it each time. Those
-that do not get the lease do not count: the replacements run, and would be launched again."""
+REFUSALS: Final = 3
+"""Requests whose retirement the API server refused, after which the nodes stay. Those for which no execution gets the
+lease do not count: the replacements run, and would be launched again."""
 
-REQUESTED_FOR: Final = 3600
-"""Seconds from the first request on, after which the nodes stay if the retirement did not begin."""
+REQUESTS: Final = 30
+"""Requests after which the nodes stay if the retirement did not begin, whatever the cause. They are made for an hour at
+least. The time is not compared: while Joiner is paused, nothing is requested."""
 
 RETIREMENT_REASONS: Final[Mapping[str, RetirementReason]] = {
     "Drifted": RetirementReason.DRIFTED,
@@ -71,12 +72,8 @@ class DisruptionUnderWay(Protocol):
         """Return when it was last requested, in epoch seconds."""
 
     @property
-    def first_requested_at(self) -> int:
-        """Return when it was first requested, in epoch seconds; 0 if unknown."""
-
-    @property
-    def attempts(self) -> int:
-        """Return how many executions tried to begin the retirement."""
+    def refusals(self) -> int:
+        """Return for how many of the requests the API server refused the retirement."""
 
     @property
     def written(self) -> bool:
@@ -165,10 +162,10 @@ def _judge_requested(record: DisruptionUnderWay, left: tuple[str, ...], marked: 
         return Undone(left, "the retirement was refused, and its taint was removed", failed=False)
     if at < record.requested_at + RETIRED_WITHIN:
         return Waiting("the retirement was requested and has not begun", requested=True)
-    if record.attempts >= ATTEMPTS:
-        return Undone(left, f"the retirement did not begin in {ATTEMPTS} attempts", failed=True)
-    if at >= (record.first_requested_at or record.requested_at) + REQUESTED_FOR:
-        return Undone(left, f"the retirement did not begin within {REQUESTED_FOR // 60} minutes", failed=True)
+    if record.refusals >= REFUSALS:
+        return Undone(left, f"the API server refused {REFUSALS} requests to begin the retirement", failed=True)
+    if record.requests >= REQUESTS:
+        return Undone(left, f"the retirement did not begin after {REQUESTS} requests", failed=True)
     return Due(marked)
 
 
