@@ -15,10 +15,9 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_nodes import get_same_node, patch_node
 from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
-from joiner.item_keys import DISRUPTION
 from joiner.lifecycle.interrupted_claims import find_binding_reason
 from joiner.lifecycle.node_closing import include_patch, untaint_patch
-from joiner.lifecycle.retirement import OF_A_DISRUPTION, RetirementReason, is_marked
+from joiner.lifecycle.retirement import OF_A_DISRUPTION, RetirementReason
 from joiner.lifecycle.retirement_candidates import RetirementCandidate
 from joiner.pools import NodeClaim
 
@@ -64,10 +63,10 @@ class RetirementUndoing:
     def _find_patch(self, candidate: RetirementCandidate, claim: NodeClaim, node: Node) -> dict[str, Any] | None:
         """Return the patch that opens a node. The taint of a disruption under way stays: DISRUPT removes it.
 
-        DISRUPT writes its record before it taints the node, and `node` was read before the records are.
+        DISRUPT writes its record before it taints the node, and `node` was read before the records are. A node whose
+        record does not name its claim, because it cannot be read, is opened: no disruption goes on with it.
         """
         if candidate.request.reason in OF_A_DISRUPTION:  # DISRUPT ends a disruption whose nodes were opened
             return untaint_patch(node)
         disrupted = any(claim.name in record.claims for record in self._disruptions.all())
-        hidden = bool(self._disruptions.unreadable_ids(DISRUPTION)) and is_marked(claim, node)
-        return include_patch(node) if disrupted or hidden else untaint_patch(node)
+        return include_patch(node) if disrupted else untaint_patch(node)

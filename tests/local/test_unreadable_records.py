@@ -146,7 +146,7 @@ KINDS: Mapping[
     "DISRUPTION": (
         disruption,
         Disruptions,
-        lambda part: {one.id for one in part.all()},
+        lambda part: {one.id for one in part.all() if not one.unreadable},
         {"pods": {"S": '{"NodePool/default"'}},
     ),
     "MOVED": (
@@ -267,6 +267,27 @@ def test_a_launch_that_cannot_be_read_is_unrecorded_and_keeps_its_claims(
     assert set(found) == {"a", "b"}
     assert (found["a"].unreadable, found["b"].claims) == ("", ("claim-b",))
     assert found["b"].unreadable
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "claims"),
+    [({"since": {"S": "noon"}}, ("b",)), (NEWER, ("b",)), ({"claims": {"N": "7"}}, ())],
+    ids=["an attribute", "newer", "its claims"],
+)
+def test_a_disruption_that_cannot_be_read_is_listed_with_its_readable_claims(
+    memory: TableOfForeignItems, spoiled: Attributes, claims: tuple[str, ...]
+) -> None:
+    for name in ("a", "b", "c"):
+        disruption(memory, name)
+    memory.spoil("DISRUPTION", "b", spoiled)
+
+    found = memory.part(Disruptions).all()
+
+    assert [(one.id, one.claims, bool(one.unreadable)) for one in found] == [
+        ("a", ("a",), False),
+        ("b", claims, True),
+        ("c", ("c",), False),
+    ]
 
 
 def test_an_absence_that_cannot_be_read_begins_anew(memory: TableOfForeignItems) -> None:

@@ -88,16 +88,18 @@ def test_a_request_for_an_empty_node_does_not_open_a_node_that_disrupt_has_marke
     assert [each["claim"] for each in settled(grown)["retire"]] == ["default-1"]
 
 
-def test_a_request_for_an_empty_node_does_not_open_a_marked_node_whose_record_cannot_be_read(
-    grown: SimulatedCluster,
+@pytest.mark.parametrize(("claim", "stays"), [("default-1", True), ("default-2", False)], ids=["mine", "another"])
+def test_a_record_that_cannot_be_read_keeps_the_marks_of_its_own_claims_only(
+    grown: SimulatedCluster, claim: str, stays: bool
 ) -> None:
     mark_and_release(grown)
     [record] = records(grown).all()
-    records(grown)._update("DISRUPTION", record.id, "SET claims = :claims", {":claims": 7})
+    values = {":since": "noon", ":claims": (claim,)}
+    records(grown)._update("DISRUPTION", record.id, "SET since = :since, claims = :claims", values)
 
     retire(grown, ("default-1", "empty"))
 
-    assert is_tainted(grown, "node-1")
+    assert is_tainted(grown, "node-1") == stays
 
 
 def test_a_node_with_a_taint_of_no_disruption_is_opened(grown: SimulatedCluster) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import Forbidden, Unreachable
 from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.retirements import Retirements
-from tests.unit.functions.disruption_execution import ARN, REMOVED, marked, records, settled
+from tests.unit.functions.disruption_execution import ARN, REMOVED, is_tainted, marked, reason_of, records, settled
 from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
@@ -113,6 +114,53 @@ def test_a_pause_after_the_request_of_a_retirement_undoes_nothing(cluster: Simul
 
     assert retire(cluster, ("default-1", request["reason"])).left_out == {}
     assert settled(cluster)["finished"] == 1
+
+
+@pytest.mark.parametrize("requested", [False, True])
+def test_a_disruption_whose_record_cannot_be_read_is_undone_and_reported(
+    cluster: SimulatedCluster, requested: bool
+) -> None:
+    """Another one goes on."""
+    grow(cluster)
+    marked(cluster, REMOVED, replace(REMOVED, claims=("default-2",), moves={"default/web-2": "node-1"}))
+    cluster.machine.break_lease(ARN, 1)
+    if requested:
+        settled(cluster)
+        cluster.now += timedelta(minutes=2)
+    broken, other = records(cluster).all()
+    records(cluster)._update("DISRUPTION", broken.id, "SET deadline = :deadline", {":deadline": "soon"})
+    assert cluster.survey("s1")[0]["disruption"]["unfinished"] == 2
+
+    answer = settled(cluster)
+
+    why = "the record of its disruption cannot be read: attribute deadline has type S instead of N"
+    assert answer["undone"] == [{"claims": ["default-1"], "why": why}]
+    assert [each["claim"] for each in answer["retire"]] == ["default-2"]
+    assert [each.id for each in records(cluster).all()] == [other.id]
+    assert [is_tainted(cluster, node) for node in ("node-1", "node-2")] == [False, True]
+    notes = {each["note"] for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == "DisruptionFailed"}
+    assert notes == {f"Disruption: the node stays, because {why}"}
+    assert cluster.ledger.disruption_back_offs(cluster.now) == {}
+
+
+def test_a_record_whose_claims_cannot_be_read_closes_no_node(cluster: SimulatedCluster) -> None:
+    grow(cluster)
+    marked(cluster, REMOVED)
+    cluster.machine.break_lease(ARN, 1)
+    [broken] = records(cluster).all()
+    records(cluster)._update("DISRUPTION", broken.id, "SET claims = :claims", {":claims": 7})
+    surveyed, _ = cluster.survey("s1")
+    assert surveyed["disruption"]["unfinished"] == 1
+
+    for each in surveyed["retire"]:
+        retire(cluster, (each["claim"], each["reason"]))
+    settled(cluster)
+    settled(cluster)
+
+    assert records(cluster).all() == []
+    assert (is_tainted(cluster, "node-1"), reason_of(cluster, "default-1")) == (False, "")
+    after = cluster.survey("s2")[0]
+    assert (after["retire"], after["disruption"]["unfinished"]) == ([], 0)
 
 
 def test_requests_for_which_no_execution_gets_the_lease_do_not_end_a_disruption(cluster: SimulatedCluster) -> None:

@@ -38,6 +38,7 @@ class Recorded:
     requested_at: int = 0
     refusals: int = 0
     written: bool = True
+    unreadable: str = ""
 
 
 def claim(name: str, *, initialized: bool = True, deleting: bool = False, marked: bool = False) -> NodeClaim:
@@ -133,6 +134,14 @@ def test_requests_that_nothing_refuses_go_on_for_an_hour() -> None:
 def test_hours_without_a_request_undo_no_disruption(requests: int) -> None:
     """Joiner was paused after the last request."""
     assert judged(Recorded(requests=requests, requested_at=AT), OLD, later=5 * 3600) == Due(("old",))
+
+
+@pytest.mark.parametrize("names", [("old", "gone"), ()], ids=["readable claims", "no claims"])
+def test_a_disruption_whose_record_cannot_be_read_is_undone(names: tuple[str, ...]) -> None:
+    found = judged(Recorded(names, unreadable="attribute since has type S instead of N"), OLD)
+
+    why = "the record of its disruption cannot be read: attribute since has type S instead of N"
+    assert found == Undone(names[:1], why, failed=False)
 
 
 def test_a_replacement_that_was_never_written_has_not_failed() -> None:

@@ -72,8 +72,9 @@ class DisruptionRecord:
     requested_at: int = 0
     failed_at: int = 0
     written: bool = False
-    attempts: int = 0
-    first_requested_at: int = 0
+    refusals: int = 0
+    unreadable: str = ""
+    """Why the item cannot be read. Only its id and its readable claims are known then."""
 
     @classmethod
     def of(cls, item: Item) -> "DisruptionRecord":
@@ -97,6 +98,16 @@ class DisruptionRecord:
             written=number(item, "writtenAt") > 0,
             refusals=len(texts(item, "refused")),
         )
+
+    @classmethod
+    def of_unreadable(cls, item: Item, reason: str) -> "DisruptionRecord":
+        """Return a record for a disruption whose item cannot be read: settle_disruptions opens the nodes of its
+        claims."""
+        try:
+            claims = texts(item, "claims")
+        except ValueError:
+            claims = ()
+        return cls(str(item["id"]["S"]), "", "Disruption", message="", claims=claims, unreadable=reason)
 
     def moved(self, claim: str, at: int) -> MovedPods:
         """Return the pods that leave the node of a claim at this time; of an item of an earlier version all pods."""

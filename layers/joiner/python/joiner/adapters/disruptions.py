@@ -3,8 +3,9 @@ moved, and one item `PROPOSED` for the last proposal.
 
 A node is tainted only after its item is written, and the item is deleted only after the taint is removed or the node's
 claim is deleted. So a node whose disruption was interrupted by a crash has an item, and the next execution finishes or
-undoes the disruption. An item does not expire: it is needed as long as Joiner is paused, or a node cannot be opened. A
-claim belongs to at most one item: one execution at a time marks nodes, under the lease.
+undoes the disruption. An item does not expire: it is needed as long as Joiner is paused, or a node cannot be opened. An
+item that cannot be read concerns the claims that it names; the next execution opens their nodes and deletes it. A claim
+belongs to at most one item: one execution at a time marks nodes, under the lease.
 """
 
 import json
@@ -26,8 +27,17 @@ class Disruptions(DynamoTable):
     """The disruptions of one deployment."""
 
     def all(self) -> list[DisruptionRecord]:
-        """Return every readable disruption; unreadable ones are in `unreadable`."""
-        return self._read(DISRUPTION, self._query(DISRUPTION), DisruptionRecord.of)
+        """Return every disruption, by id. One that cannot be read has the reason as its `unreadable`, and the claims
+        that can be read."""
+        listed = self._query(DISRUPTION)
+        found = self._read(DISRUPTION, listed, DisruptionRecord.of)
+        reasons = {one.id: one.reason for one in self._unreadable[DISRUPTION]}
+        broken = [
+            DisruptionRecord.of_unreadable(item, reasons[item["id"]["S"]])
+            for item in listed
+            if item["id"]["S"] in reasons
+        ]
+        return sorted([*found, *broken], key=lambda record: record.id)
 
     def begin(self, record: DisruptionRecord) -> None:
         """Write a disruption before its nodes are tainted. Idempotent."""

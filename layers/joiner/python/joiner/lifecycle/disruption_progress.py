@@ -79,6 +79,10 @@ class DisruptionUnderWay(Protocol):
     def written(self) -> bool:
         """Return whether the replacements were written as claims."""
 
+    @property
+    def unreadable(self) -> str:
+        """Return why its record cannot be read; then only its readable claims are known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -122,6 +126,8 @@ def judge_disruption(
     """
     at = int(now.timestamp())
     left = tuple(name for name in record.claims if name in claims and not claims[name].deleting)
+    if record.unreadable:
+        return Undone(left, f"the record of its disruption cannot be read: {record.unreadable}", failed=False)
     if not left:
         return Finished()
     if record.requests:
