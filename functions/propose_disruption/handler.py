@@ -16,7 +16,6 @@ from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.disruption_items import (
     count_evictions,
     find_last_moves,
-    find_last_reason,
     find_moves,
     find_oldest_evictions,
 )
@@ -74,9 +73,10 @@ class DisruptionPlanning:
         made, limits_end = self._propose(keys, now)
         key = documents.put_proposal(self._store, task, made)
         if not keys["proposal"]:
+            reason = made.actions[0].reason if made.actions else ""
             before = self._disruptions.last_proposal()
             self._disruptions.note_proposal(
-                before.followed_by(keys["digest"], at, acts=bool(made.actions), limits_end=limits_end)
+                before.followed_by(keys["digest"], at, reason=reason, limits_end=limits_end)
             )
         return {"proposal": key, **summarize_proposal(made)}
 
@@ -122,7 +122,7 @@ class DisruptionPlanning:
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(world.pools, world.classes, world.problems),
             back_off=self._ledger.disruption_back_offs(now),
-            last_reason=find_last_reason(noted + find_moves((), under_way, (), at)),
+            last_reason=self._disruptions.last_proposal().reason,
         )
 
 

@@ -91,8 +91,8 @@ def test_the_end_of_a_limit_of_the_last_survey_starts_a_survey_although_nothing_
 def test_after_the_end_of_a_limit_the_same_digest_waits_no_longer_than_after_a_change() -> None:
     last = LastProposal("a", 0, 9, repeated=3, limits_end=600)
 
-    before, ended, again = (last.followed_by("a", now, acts=False) for now in (599, 600, 660))
-    later = ended.followed_by("a", 1200, acts=False)
+    before, ended, again = (last.followed_by("a", now, reason="") for now in (599, 600, 660))
+    later = ended.followed_by("a", 1200, reason="")
 
     assert [one.repeated for one in (before, ended, again, later)] == [4, 0, 0, 1]
     assert [one.idle for one in (before, ended)] == [10, 10]
@@ -258,27 +258,27 @@ def test_after_its_last_change_a_cluster_that_changed_for_hours_waits_no_longer_
     assert waits == [600, 600, 1200, 2400, 3600, 3600]
 
 
-def surveys(digest_of_sweep: str, *, acts: bool) -> list[int]:
+def surveys(digest_of_sweep: str, *, reason: str) -> list[int]:
     """Return in which minute each survey follows if the sweeps see this digest after the proposal \"a\".
 
     Sweeps start each minute, and each proposal is recorded 8 s later."""
-    last, found = LastProposal().followed_by("a", 8, acts=acts), []
+    last, found = LastProposal().followed_by("a", 8, reason=reason), []
     for minute in range(1, 16):
         if is_survey_due(digest_of_sweep, last.digest, last.at, last.idle, 60 * minute, repeated=last.repeated):
             found.append(minute)
-            last = last.followed_by(digest_of_sweep, 60 * minute + 8, acts=acts)
+            last = last.followed_by(digest_of_sweep, 60 * minute + 8, reason=reason)
     return found
 
 
 def test_actions_that_changed_nothing_are_proposed_again_by_the_next_sweep_and_then_less_often() -> None:
     """The lease was not free, or the second look differed."""
-    assert surveys("a", acts=True) == [1, 3, 8, 13]
-    assert surveys("a", acts=False) == [10]
+    assert surveys("a", reason="Drifted") == [1, 3, 8, 13]
+    assert surveys("a", reason="") == [10]
 
 
 def test_a_change_after_one_look_without_actions_is_seen_by_the_next_sweep() -> None:
     """The first sweep may see a workload in the middle of its change."""
-    assert surveys("b", acts=False)[:1] == [1]
+    assert surveys("b", reason="")[:1] == [1]
 
 
 def with_settings(**fields: Any) -> NodePool:

@@ -100,3 +100,17 @@ def test_a_pool_that_waits_after_a_failed_replacement_launches_none_for_other_po
     assert launched(preferred=later) == ["plain"]
     assert launched(preferred=NOW) == ["preferred"]
     assert launched(preferred=later, plain=later) == []
+
+
+def test_a_pool_that_waits_after_a_failed_replacement_does_not_change_the_lower_bound() -> None:
+    lists = cluster(
+        claim_and_node("one", kind="m.2xlarge"),
+        pods=[replica("web", "node-one", nodeSelector=ON_DEMAND)],
+        ec2nodeclasses=[REFERENCE],
+    )
+    waits = DisruptionHistory(back_off={"NodePool/default": NOW + timedelta(minutes=1)})
+
+    free, waiting = proposed(lists, DisruptionHistory()), proposed(lists, waits)
+
+    assert (len(free.actions), len(waiting.actions)) == (1, 0)
+    assert 0 < free.lower_bound_per_hour == waiting.lower_bound_per_hour

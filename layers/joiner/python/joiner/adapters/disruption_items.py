@@ -171,15 +171,6 @@ def find_last_moves(moved: Iterable[MovedPods]) -> dict[str, datetime]:
     }
 
 
-def find_last_reason(moved: Collection[MovedPods]) -> str:
-    """Return the reason of the last move; empty if there is none.
-
-    >>> find_last_reason([MovedPods(9, "Drifted", {}, ()), MovedPods(8, "Underutilized", {}, ())])
-    'Drifted'
-    """
-    return max(moved, key=lambda each: each.at).reason if moved else ""
-
-
 @dataclass(frozen=True, slots=True)
 class LastProposal:
     """The last proposal of nodes to disrupt. Written by propose_disruption.
@@ -187,7 +178,8 @@ class LastProposal:
     `digest` is that of the sweep that started DISRUPT. `idle` counts the proposals in a row without an action,
     `repeated` the proposals in a row that repeat the digest of the one before and whether it had an action, while none
     of its limits ended. `at` is the time of the proposal, `limits_end` when the first of the limits ends under which it
-    was made (`joiner.disruption.ending_limits`); 0 for none.
+    was made (`joiner.disruption.ending_limits`); 0 for none. `reason` is that of the first action of the last proposal
+    that had one.
     """
 
     digest: str = ""
@@ -195,24 +187,26 @@ class LastProposal:
     idle: int = 0
     repeated: int = 0
     limits_end: int = 0
+    reason: str = ""
 
     @classmethod
     def of(cls, item: Item) -> "LastProposal":
         """Read an item of the table."""
-        counts = (number(item, name) for name in ("at", "idle", "repeated", "limitsEnd"))
-        return cls(text(item, "digest"), *counts)
+        at, idle, repeated, end = (number(item, name) for name in ("at", "idle", "repeated", "limitsEnd"))
+        return cls(text(item, "digest"), at, idle, repeated, end, text(item, "reason"))
 
-    def followed_by(self, digest: str, now: int, *, acts: bool, limits_end: int = 0) -> "LastProposal":
-        """Return the next proposal, which has an action or not. The end of a limit counts like a change of the digest.
+    def followed_by(self, digest: str, now: int, *, reason: str, limits_end: int = 0) -> "LastProposal":
+        """Return the next proposal, with the reason of its first action; without one, it has no action. The end of a
+        limit counts like a change of the digest.
 
-        >>> LastProposal("a", 0, 4, 0).followed_by("a", 9, acts=False)
-        LastProposal(digest='a', at=9, idle=5, repeated=1, limits_end=0)
-        >>> LastProposal("a", 0, 4, 3).followed_by("b", 9, acts=False)
-        LastProposal(digest='b', at=9, idle=5, repeated=0, limits_end=0)
-        >>> LastProposal("a", 0, 4, 3, 8).followed_by("a", 9, acts=False)
-        LastProposal(digest='a', at=9, idle=5, repeated=0, limits_end=0)
+        >>> LastProposal("a", 0, 4, 0).followed_by("a", 9, reason="")
+        LastProposal(digest='a', at=9, idle=5, repeated=1, limits_end=0, reason='')
+        >>> LastProposal("a", 0, 4, 3, reason="Drifted").followed_by("b", 9, reason="")
+        LastProposal(digest='b', at=9, idle=5, repeated=0, limits_end=0, reason='Drifted')
+        >>> LastProposal("a", 0, 4, 3, 8).followed_by("a", 9, reason="")
+        LastProposal(digest='a', at=9, idle=5, repeated=0, limits_end=0, reason='')
         """
-        idle = 0 if acts else self.idle + 1
+        idle = 0 if reason else self.idle + 1
         limit_ended = 0 < self.limits_end <= now
         repeats = digest == self.digest and bool(idle) == bool(self.idle) and not limit_ended
-        return LastProposal(digest, now, idle, self.repeated + 1 if repeats else 0, limits_end)
+        return LastProposal(digest, now, idle, self.repeated + 1 if repeats else 0, limits_end, reason or self.reason)

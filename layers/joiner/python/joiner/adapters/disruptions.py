@@ -133,13 +133,14 @@ class Disruptions(DynamoTable):
             PROPOSED,
             LAST_PROPOSAL,
             "SET digest = :digest, #at = :now, idle = :idle, repeated = :repeated, limitsEnd = :end, "
-            "expires = :expires",
+            "reason = :reason, expires = :expires",
             {
                 ":digest": made.digest,
                 ":now": made.at,
                 ":idle": made.idle,
                 ":repeated": made.repeated,
                 ":end": made.limits_end,
+                ":reason": made.reason,
                 ":expires": made.at + PROPOSAL_KEPT,
             },
             names={"#at": "at"},

@@ -178,7 +178,9 @@ class _Consolidation:
 
     def _lower_bound(self, movable: Sequence[Candidate], price: float) -> tuple[float, dict[str, float]]:
         """Return the lowest possible price of the cluster if these nodes are removed and their pods placed anew, and
-        what each pod is worth. Rules that only new nodes keep do not count."""
+        what each pod is worth. Rules that only new nodes keep do not count, and neither does what keeps the pools of
+        these nodes from a launch for some time: without a place on new nodes, pods would count as nothing."""
+        pools = {one.pool.key for one in movable}
         gone, claims = {one.node.name for one in movable}, {one.claim.key for one in movable}
         moving = {pod.key for one in movable for pod in one.pods}
         after = replace(
@@ -186,6 +188,8 @@ class _Consolidation:
             nodes=tuple(node for node in self.snapshot.nodes if node.name not in gone),
             claims=tuple(claim for claim in self.snapshot.claims if claim.key not in claims),
             pools=tuple(as_running(pool) for pool in self.snapshot.pools),
+            closed_pools={key: why for key, why in self.snapshot.closed_pools.items() if key not in pools},
+            held_pools={},
         )
         state = self.world.state(after)
         for group in state.groups.pending:

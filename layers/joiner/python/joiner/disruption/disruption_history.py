@@ -31,7 +31,7 @@ class DisruptionHistory:
     ``back_off``: key of a pool -> until when none of its nodes is replaced, and it launches no replacement, because a
     replacement failed.
     ``closed_pools``: key of a pool -> why it cannot launch a node now (``pools.closed_pools``).
-    ``last_reason``: the reason of the last disruption that moved pods, in the last 24 hours; empty if none did.
+    ``last_reason``: the reason of the first action of the last proposal that had one; empty if there is none.
     ``replaced_first``: keys of pools whose outdated nodes are replaced before nodes of them are consolidated.
     """
 

@@ -43,7 +43,7 @@ def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime, before: 
     outdated = _replace(snapshot, inputs, now)
     if not outdated.actions:
         return _followed_by(outdated, _consolidate(snapshot, inputs, inputs.history, now, before))
-    if inputs.history.last_reason in ORDER and all(one.reason != "Rebalance" for one in outdated.actions):
+    if _is_turn_of_others(inputs.history, before) and all(one.reason != "Rebalance" for one in outdated.actions):
         going = _claims_of(outdated)
         pools = frozenset(claim.pool_key for claim in snapshot.claims if claim.name in going)
         others = _consolidate(snapshot, inputs, replace(inputs.history, replaced_first=pools), now, before)
@@ -52,6 +52,14 @@ def propose_wave(snapshot: Snapshot, inputs: WaveInputs, now: datetime, before: 
             kept = tuple(one for one in others.kept if one.claim not in mine)
             return _followed_by(outdated, replace(others, kept=kept, remaining=others.remaining + len(going)))
     return outdated if before is None else _confirm_replacements(outdated, before, snapshot, inputs, now)
+
+
+def _is_turn_of_others(history: DisruptionHistory, before: Proposal | None) -> bool:
+    """Return whether the wave consolidates pools without outdated nodes: after one that replaces outdated nodes, and
+    where the proposal ``before`` does."""
+    if before is not None:
+        return all(action.reason not in ORDER for action in before.actions)
+    return history.last_reason in ORDER
 
 
 def _replace(snapshot: Snapshot, inputs: WaveInputs, now: datetime, only: Collection[str] | None = None) -> Proposal:
