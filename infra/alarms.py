@@ -1,7 +1,8 @@
 """CloudWatch alarms.
 
 There are few: a scale-up or a retirement that failed or timed out, sweeps that fail or are missing, an old catalogue, a
-doorbell that loses rings, an interruption that was not handled, and instances or records that Joiner refuses to touch.
+doorbell that loses rings, an interruption that was not handled, instances or records that Joiner refuses to touch, and
+claims that the API server refuses to write.
 Everything else shows in the histories of the state machines.
 
 A schedule, a rule or an asynchronous invocation that fails reports nothing. So an alarm watches the result of what it
@@ -265,6 +266,15 @@ class Alarms(Construct):
             "EC2 has refused to terminate instances without claim and node for 15 minutes, so they cost money: read "
             "the log of collect_garbage. Remove what protects the instance, such as its termination protection, or "
             "terminate it in the EC2 console.",
+        )
+        self._alarm_from(
+            "ClaimsAreNotWritten",
+            _function_metric("ClaimsNotWritten", cluster),
+            1,
+            3,
+            "The API server has refused to write or to delete claims for 15 minutes, so instances may run without a "
+            "node: the events LaunchNotRecorded and ClaimNotDeleted give the reason. Correct the admission policy or "
+            "the webhook, or delete the claim.",
         )
         self._alarm_from(
             "RecordsAreUnreadable",

@@ -13,9 +13,9 @@ from infra.scale_up_limits import (
 from infra.states_language import jsonata
 
 THROTTLE_BACKOFF: Final = f"$ceil($min([$power(2, $throttles), {MAX_THROTTLE_BACKOFF_SECONDS}]) * (1 + $random()) / 2)"
-"""Whole seconds before the next plan after EC2 throttled a launch: 1 to 2, then up to 4, 8 and 16. Half of them is
-random, so that clusters of one account do not retry together. The lease lasts longer: a function renews it for its own
-timeout and 30 seconds."""
+"""Whole seconds before the next plan after EC2 throttled a launch, or the API server did not answer a write: 1 to 2,
+then up to 4, 8 and 16. Half of them is random, so that clusters of one account do not retry together. The lease lasts
+longer: a function renews it for its own timeout and 30 seconds."""
 
 MAY_PLAN_AGAIN: Final = (
     f"$launched = 0 and $turn <= {MAX_SCALE_UP_ROUNDS} and ($not($watching) or "

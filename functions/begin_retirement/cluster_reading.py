@@ -1,6 +1,7 @@
 """Reads what the rules of `joiner.lifecycle.retirement_candidates` need: the ledger first, then the cluster."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ from joiner.adapters.kube_claims import index_by_name, list_claims
 from joiner.adapters.kube_nodes import list_pods_on, read_node
 from joiner.adapters.kube_pools import list_pools
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.unwritten_claims import find_unwritten_instances, list_launching_claims
 from joiner.cluster import InvalidField, Node
 from joiner.lifecycle.retirement import RetirementContext, RetirementReason, RetirementRequest
 from joiner.lifecycle.retirement_candidates import (
@@ -42,7 +44,10 @@ def read_cluster(
     claims = index_by_name(list_claims(kube).claims)
     manifests = kube.list(kinds.NODES)
     listing = NodeListing.of(claims, _readable_nodes(manifests), manifests)
-    candidates = listing.find_candidates(requests)
+    instances = find_unwritten_instances(launches)
+    candidates = listing.find_candidates(
+        each if each.instance else replace(each, instance=instances.get(each.claim, "")) for each in requests
+    )
     concerned = {each.node.name for each in candidates if each.node is not None}
     retiring = listing.find_retiring_nodes() if leased else frozenset[str]()
     pods = list_pods_on(kube, concerned | retiring)
@@ -52,7 +57,7 @@ def read_cluster(
     pools = apply_schedules(list_pools(kube), now) if limited or scaled else ()
     launching = find_launching_claims(
         claims.values(),
-        (claim for launch in launches for claim in launch.claims),
+        list_launching_claims(launches, claims.values()),
         lease.number if lease.is_held(int(now.timestamp())) else 0,
     )
     context = RetirementContext(

@@ -201,6 +201,7 @@ class PendingPodSearch:
         return _Recorded(
             launches.result(),
             {claim: assignment.classes for claim, assignment in assignments.result().items()},
+            {claim for claim, assignment in assignments.result().items() if assignment.failed_writes.wait(at)},
             watched.result(),
             [mark.offering.id for mark in marks.result()],
             [hold for hold in holds.result() if hold.holds(at)],
@@ -237,7 +238,8 @@ class PendingPodSearch:
             + sum(asked[key].pods for key in classes if key.startswith(REPLICAS))
             + are_buffers_due(asked, answers, at)
             + is_free_capacity_due(asked, answers, at),
-            "unfinished": len(progress.stale) + _count_unfinished(recorded, lists, world, now),
+            "unfinished": sum(claim.name not in recorded.undeleted for claim in progress.stale)
+            + _count_unfinished(recorded, lists, world, now),
             "unwatched": len(progress.unwatched),
         }
         key = ""
@@ -275,12 +277,13 @@ class PendingPodSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """What the ledger records: launches that are not on their claims, the pod classes of each claim, the claims that an
-    execution awaits, the ids of unavailable offerings, the holds in effect, and the back-offs of pods that no plan
-    could place."""
+    """What the ledger records: launches that are not on their claims, the pod classes of each claim, the claims whose
+    deletion failed and is not due again, those that an execution awaits, the ids of unavailable offerings, the holds in
+    effect, and the back-offs of pods that no plan could place."""
 
     launches: Sequence[LaunchRecord]
     assignments: Mapping[str, Mapping[str, int]]
+    undeleted: Collection[str]
     watched: Collection[str]
     unavailable: Sequence[str]
     holds: Sequence[PoolHold]
@@ -334,8 +337,9 @@ def _describe_pending(
 
 def _count_unfinished(recorded: "_Recorded", lists: Mapping[str, Any], world: Snapshot, now: datetime) -> int:
     """Return the number of launches, status reports, finalizers and taints that a former execution left."""
+    at, there = int(now.timestamp()), {claim.name for claim in world.claims}
     return (
-        sum(not launch.unreadable for launch in recorded.launches)
+        sum(not (launch.unreadable or launch.waits(at, there)) for launch in recorded.launches)
         + _unreported(lists)
         + count_outdated_overlays(lists.get("nodeoverlays") or ())
         + len(_unsettled(lists, world))

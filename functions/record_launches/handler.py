@@ -18,6 +18,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import KubeError
 from joiner.adapters.ledger import Ledger
+from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
@@ -75,12 +76,11 @@ class LaunchRecording:
         forgotten = {name for result in results for name in result.forgotten}
         standing = [recorded.get(claim.name, claim) for claim in claims if claim.name not in forgotten]
         waiting = self._await(task, standing, now)
-        in_vain = {name for result in results if result.failed for name in result.forgotten}
+        in_vain = {name for result in results if result.failed for name in result.forgotten if name in result.counted}
         if classes := keys_of_refused_claims(claims, in_vain, assigned):
             self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
-        complete = [result for result in results if result.complete]
-        for result in complete:  # last: until a wave awaits its nodes, the sweep must still see the launch
-            self._ledger.mark_recorded(result.launch, int(now.timestamp()))
+        # Last: until a wave awaits its nodes, the sweep must still see the launch
+        self._mark(results, {launch.id: launch for launch in launches}, int(now.timestamp()))
         self._write_usage(world, standing)
         events = [event for result in results for event in result.events]
         events += self._record_failures([claim for claim in claims if claim.name in in_vain], now)
@@ -89,13 +89,24 @@ class LaunchRecording:
             "short": sum(result.short for result in results),
             "failed": sum(result.failed for result in results),
             "again": any(result.short or result.again for result in results) or len(results) < len(known),
-            "later": any(result.later for result in results) or any(not launch.closed for launch in launches),
+            "later": any(result.later or result.unanswered for result in results)
+            or any(not launch.closed for launch in launches),
             "throttled": any(result.later for result in results),
             "launching": lease.launches_ended != f"{task.lease_number}/{task.round}",
             "waiting": len(waiting),
             "pricePerHour": round(sum(result.price_per_hour for result in results), 6),
             "events": documents.put_events(self._store, task, part, events),
         }
+
+    def _mark(self, results: Sequence[RecordedLaunch], launches: Mapping[str, LaunchRecord], at: int) -> None:
+        """Mark the launches that are recorded, and on the others what was counted and which tries failed."""
+        for result in results:
+            if result.complete:
+                self._ledger.mark_recorded(result.launch, at)
+            elif result.failing:
+                before = launches[result.launch]
+                counted = {*before.counted, *result.counted}
+                self._ledger.note_incomplete(result.launch, before.failed_writes.plus(at), counted)
 
     def _read_pools(self, task: Task) -> Snapshot:
         lists = {kind.plural: self._kube.list(kind) for kind in POOLS_AND_CLASSES}

@@ -42,6 +42,8 @@ class RecordedLaunch:
     forgotten: Sequence[str] = ()
     written: int = 0
     """The number of claims with an instance that no earlier recording has counted."""
+    counted: Sequence[str] = ()
+    """The claims that this recording counts: each claim counts once, also if it takes several."""
     short: int = 0
     failed: int = 0
     later: bool = False
@@ -50,8 +52,12 @@ class RecordedLaunch:
     events: Sequence[Event] = ()
     complete: bool = True
     """False if the time ended first, or if a write failed: the next recording of the launch continues."""
+    failing: bool = False
+    """Whether writes failed."""
     again: bool = False
-    """Whether another pass may complete it at once: no write is refused for a lasting reason."""
+    """Whether another pass may complete it soon: no time was left, or the API server did not answer a write."""
+    unanswered: bool = False
+    """Whether that pass waits, because the API server did not answer a write."""
 
 
 class LaunchRecorder:
@@ -100,28 +106,36 @@ class LaunchRecorder:
         unmet = [known[name] for name in outcome.unmet if name in known]
         if late or (unmet and self._time_left.over):  # the unmet together: the caller reads the claims of all of them
             logger.warning("the time ended before a launch was recorded", launch=record.id, left=len(late) + len(unmet))
-            return RecordedLaunch(record.id, launched, complete=False, again=True)
+            again = not failed or record.failed_writes.repeated()
+            waits = again and _is_unanswered(failed)
+            return RecordedLaunch(
+                record.id, launched, complete=False, failing=bool(failed), again=again, unanswered=waits
+            )
         for claim, answer in call_each(unmet, lambda claim: self._write_unmet(claim, outcome), CALL_FAILURES):
             failed += [(claim, answer)] if isinstance(answer, CALL_FAILURES) else []
         forgotten = [name for name in outcome.unmet if name not in {claim.name for claim, _ in failed}]
         call_all(forgotten, self._ledger.unassign, CALL_FAILURES)
         _log_failures(record, failed)
-        return self._result(record.id, content, known, _ClaimWrites(launched, forgotten, failed))
+        return self._result(record, content, known, _ClaimWrites(launched, forgotten, failed))
 
     def _result(
-        self, launch_id: str, content: Content, known: Mapping[str, NodeClaim], writes: "_ClaimWrites"
+        self, record: LaunchRecord, content: Content, known: Mapping[str, NodeClaim], writes: "_ClaimWrites"
     ) -> RecordedLaunch:
-        """Return what was recorded. The claims that an earlier recording of an incomplete launch wrote count once."""
+        """Return what was recorded. What an earlier recording of an incomplete launch counted is not counted again."""
         (launch, outcome), complete = content, not writes.failed
-        written = [claim for claim in writes.launched if complete or not known[claim.name].launched]
-        ended = [name for name in writes.forgotten if complete or name in known]
-        counted = {each.claim for each in outcome.launched} if complete else {claim.name for claim in written}
-        owner = self._owner(launch, known) if complete or written or ended else None
+        left = {claim.name for claim, _ in writes.failed}.union(record.counted)
+        named = [*(each.claim for each in outcome.launched), *outcome.unmet]
+        counted = {name: None for name in named if name not in left}
+        written = [claim for claim in writes.launched if claim.name in counted]
+        ended = [name for name in writes.forgotten if name in counted]
+        owner = self._owner(launch, known) if not record.counted and (complete or counted) else None
+        again = _is_unanswered(writes.failed) and record.failed_writes.repeated()
         return RecordedLaunch(
-            launch=launch_id,
+            launch=record.id,
             launched=writes.launched,
             forgotten=writes.forgotten,
             written=len(written),
+            counted=tuple(counted),
             short=len(ended) if outcome.again else 0,
             failed=0 if outcome.again else len(ended),
             later=bool(ended) and outcome.later,
@@ -136,7 +150,9 @@ class LaunchRecorder:
                 ),
             ],
             complete=complete,
-            again=any(not is_lasting(why) for _, why in writes.failed),
+            failing=not complete,
+            again=again,
+            unanswered=again,
         )
 
     def _owner(self, launch: Launch, known: Mapping[str, NodeClaim]) -> Subject | None:
@@ -190,6 +206,11 @@ class _ClaimWrites:
     launched: Sequence[NodeClaim]
     forgotten: Sequence[str]
     failed: Sequence[tuple[NodeClaim, CallFailure]]
+
+
+def _is_unanswered(failed: Iterable[tuple[NodeClaim, CallFailure]]) -> bool:
+    """Return whether a write may succeed soon: it was not refused for a lasting reason."""
+    return any(not is_lasting(why) for _, why in failed)
 
 
 def _log_lost_claims(record: LaunchRecord, outcome: LaunchOutcome, known: Mapping[str, NodeClaim]) -> None:

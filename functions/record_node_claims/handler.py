@@ -103,7 +103,7 @@ class ClaimRecording:
         selection = self._select(planned, task, read.catalogue)
         self._hold_classes(kept, selection.wanted, now)
         names = {intent.claim.name for intent in selection.wanted}
-        undeleted = UnlaunchedClaims(self._kube, self._ledger, task, self._time_left).delete(read.standing, names)
+        undeleted = UnlaunchedClaims(self._kube, self._ledger, task, self._time_left).delete(read.standing, names, now)
         opened = documents.launches_of(read.standing.open_launches[:GROUPS_AT_ONCE])
         buffers = self._keep_buffers(kept, plan, selection.wanted, now)
         writer = ClaimWriter(self._kube, self._ledger, task, self._time_left)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from aws_lambda_powertools import Logger
@@ -12,7 +13,7 @@ from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import delete_claim
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import Assignment, LaunchRecord
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_each_in_time
 from joiner.adapters.payload import Task
 from joiner.lifecycle.claim_progress import assess_progress
 from joiner.pools import NodeClaim
@@ -47,7 +48,7 @@ class UnlaunchedClaims:
         self._task = task
         self._time_left = time_left
 
-    def delete(self, standing: Standing, planned: Collection[str]) -> list[tuple[NodeClaim, str]]:
+    def delete(self, standing: Standing, planned: Collection[str], now: datetime) -> list[tuple[NodeClaim, str]]:
         """Delete every claim that was not sent and never will be, except those `planned` now. Return the claims whose
         deletion the API server refuses, with the reason.
 
@@ -66,8 +67,20 @@ class UnlaunchedClaims:
         deleted = {claim.name for claim, failure in answers if failure is None}
         kept = {claim.name for claim in claims if not claim.initialized and claim.name not in deleted}.union(planned)
         self._drop([name for name in assigned if name not in kept])  # those of nodes that take pods are not needed
+        self._note([claim for claim, failure in answers if failure is not None], assigned, now)
         _log(answers, len(late))
         return [(claim, str(failure)) for claim, failure in answers if failure is not None and is_lasting(failure)]
+
+    def _note(self, undeleted: Iterable[NodeClaim], assigned: Mapping[str, Assignment], now: datetime) -> None:
+        """Record the deletions that failed, so that the sweep starts no scale-up each minute for them."""
+        at = int(now.timestamp())
+        for claim, failure in call_each(
+            undeleted,
+            lambda claim: self._ledger.note_undeleted(claim.name, assigned[claim.name].failed_writes.plus(at)),
+            CALL_FAILURES,
+        ):
+            if failure is not None:
+                logger.warning("a failed deletion could not be noted", nodeclaim=claim.name, reason=str(failure))
 
     def _drop(self, names: Iterable[str]) -> None:
         """Drop assignments; the next pass drops those that are left."""

@@ -34,6 +34,7 @@ from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
+from joiner.adapters.unwritten_claims import list_failed_writes, list_launching_claims
 from joiner.cluster import Node, Pod
 from joiner.disruption.drift_schedule import digest_pools, is_detection_due
 from joiner.disruption.last_pod_events import digest_nodes, find_pod_events, note_pod_events
@@ -147,6 +148,7 @@ class ClusterSurveying:
             "refused": "",
             **{name: len(found) for name, found in findings.items()},
             "unreadable": len(unreadable),
+            "unwritten": survey.unwritten,
             "retire": [each.request.to_json() for each in due],
             "emptyLater": count_waiting_claims(
                 survey, {each.claim.name for each in due if each.reason is RetirementReason.EMPTY}
@@ -168,9 +170,9 @@ class ClusterSurveying:
         lease = self._ledger.lease()
         planning = lease.is_held(int(now.timestamp()))
         launches = self._ledger.unrecorded_launches()
-        waves = self._ledger.waves()
-        awaited = self._ledger.awaited_claims(waves)
-        assignments = {claim: assignment.classes for claim, assignment in self._ledger.assignments().items()}
+        awaited = self._ledger.awaited_claims(waves := self._ledger.waves())
+        recorded = self._ledger.assignments()
+        assignments = {claim: assignment.classes for claim, assignment in recorded.items()}
         known = {*assignments, *(claim for launch in launches for claim in launch.claims)}
         lists = apply_buffer_schedules(self._view.lists(), now)
         if find_copied_claims(lists, known):  # an execution may have written them since
@@ -186,9 +188,10 @@ class ClusterSurveying:
             pools=apply_schedules(snapshot.pools, now),
             classes=snapshot.classes,
             problems=snapshot.problems,
-            launching=frozenset(claim for launch in launches for claim in launch.claims),
+            launching=list_launching_claims(launches, snapshot.claims),
             watches={wave.name: (wave.seen_at, awaited[wave.name]) for wave in waves},
             assignments=assignments,
+            failed_writes=list_failed_writes(launches, recorded.values()),
             obscured=find_obscured_nodes(lists["pods"], snapshot.pods),
             lease=lease.number if planning else lease.number + 1,  # no execution launches the written claims
             planning=planning,
@@ -358,5 +361,6 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     )
     answer = survey.answer(task, environment.now(), paused=bool(event.get("paused")))
     logger.info("surveyed the cluster", **answer)
-    metrics.publish(task.cluster.name, {"UnreadableRecords": answer.get("unreadable", 0)})
+    counts = {"UnreadableRecords": answer.get("unreadable", 0), "ClaimsNotWritten": answer.get("unwritten", 0)}
+    metrics.publish(task.cluster.name, counts)
     return answer

@@ -124,7 +124,7 @@ class InstanceSurveying:
         found = self._instances(task.cluster.name, seen)
         instances = {each.id: SeenInstance(each.id, each.state, each.launch) for each in found.values()}
         unrecorded = self._ledger.unrecorded_launches()
-        opened = [launch for launch in unrecorded if not launch.unreadable]
+        opened = _without_waiting(unrecorded, seen.claims, self._clock())
         verdict = self._judge(seen, instances, unrecorded)
         switch = self._switch()
         acting = switch not in STOPS_EVERYTHING
@@ -296,6 +296,14 @@ class InstanceSurveying:
 
 def _of_orphans(verdict: OrphanVerdict) -> list[RetirementRequest]:
     return [RetirementRequest(case.claim, RetirementReason(case.reason), case.instance) for case in verdict.retire]
+
+
+def _without_waiting(
+    launches: Iterable[LaunchRecord], claims: Iterable[SeenClaim], now: datetime
+) -> list[LaunchRecord]:
+    """Return the launches that a scale-up continues now."""
+    there = {claim.name for claim in claims}
+    return [each for each in launches if not (each.unreadable or each.waits(int(now.timestamp()), there))]
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -130,6 +130,7 @@ def test_interruptions_that_wait_are_an_alarm_before_the_queue_deletes_them(
     [
         ("TooManyOrphans", "OrphansRefused", ["survey_instances"], "kubectl delete nodeclaim"),
         ("GarbageIsRefused", "GarbageRefused", ["collect_garbage"], "termination protection"),
+        ("ClaimsAreNotWritten", "ClaimsNotWritten", ["survey_cluster"], "delete the claim"),
         ("RecordsAreUnreadable", "UnreadableRecords", ["survey_cluster", "survey_instances"], "repaired or deleted"),
     ],
 )
@@ -151,7 +152,7 @@ def test_what_functions_refuse_is_an_alarm_on_the_metric_that_they_publish(
     assert remedy in watched["AlarmDescription"]
 
 
-@pytest.mark.parametrize("id", ["GarbageIsRefused", "RecordsAreUnreadable"])
+@pytest.mark.parametrize("id", ["GarbageIsRefused", "ClaimsAreNotWritten", "RecordsAreUnreadable"])
 def test_a_refusal_that_lasts_15_minutes_is_an_alarm_a_single_one_is_none(example: Synthesis, id: str) -> None:
     watched = alarm(example, id)
 

@@ -82,6 +82,8 @@ USES: Mapping[str, Mapping[str, str]] = {
     "lease": {"gets_items": "LEASE"},
     "mark_recorded": {"updates_items": "LAUNCH"},
     "mark_unavailable": {"updates_items": "UNAVAILABLE"},
+    "note_incomplete": {"updates_items": "LAUNCH"},
+    "note_undeleted": {"updates_items": "ASSIGNMENT"},
     "note_verdict": {"updates_items": "BACKOFF"},
     "pair": {"gets_items": "INSTANCE", "updates_items": "INSTANCE"},
     "pair_all": {"gets_items": "INSTANCE", "updates_items": "INSTANCE"},

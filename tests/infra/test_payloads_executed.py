@@ -96,7 +96,7 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             **dict.fromkeys(
                 ("pendingPods", "changedBuffers", "buffersToPlan", "missingReplicas", "unwatchedClaims"), 50_000
             ),
-            **dict.fromkeys(("unlaunchedClaims", "staleClaims", "closedNodes"), 50_000),
+            **dict.fromkeys(("unlaunchedClaims", "staleClaims", "closedNodes", "unwritten"), 50_000),
             "refused": "",
             "retire": asked(DUE_AT_ONCE),
             "emptyLater": 50_000,

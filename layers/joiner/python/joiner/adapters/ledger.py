@@ -11,11 +11,8 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from joiner import item_keys
-from joiner.adapters.dynamodb_table import (
-    TRANSACTION,
-    ConditionFailed,
-    write_with_retries,
-)
+from joiner.adapters.dynamodb_table import TRANSACTION, ConditionFailed, write_with_retries
+from joiner.adapters.failed_write_records import FailedWriteRecords
 from joiner.adapters.item_attributes import Item, number, text, written
 from joiner.adapters.item_reading import KNOWN_SCHEMA, SCHEMA_NUMBER
 from joiner.adapters.ledger_items import (
@@ -29,6 +26,7 @@ from joiner.adapters.ledger_items import (
     Pairing,
     Unavailable,
     read_class_verdict,
+    read_failed_writes,
 )
 from joiner.adapters.pool_hold_records import PoolHoldRecords
 from joiner.adapters.wave_records import WaveRecords
@@ -43,7 +41,7 @@ ASSIGN: Final = "SET classes = :classes, leaseNumber = :number ADD version :one"
 NOT_LATER: Final = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
 
 
-class Ledger(PoolHoldRecords, WaveRecords):
+class Ledger(PoolHoldRecords, WaveRecords, FailedWriteRecords):
     """The ledger of one deployment."""
 
     # The lease
@@ -242,10 +240,8 @@ class Ledger(PoolHoldRecords, WaveRecords):
 
     def assignments(self) -> dict[str, Assignment]:
         """Return every assignment, by claim."""
-        return {
-            each.claim: each
-            for each in self._read(item_keys.ASSIGNMENT, self._query(item_keys.ASSIGNMENT), _assignment)
-        }
+        listed = self._read(item_keys.ASSIGNMENT, self._query(item_keys.ASSIGNMENT), _assignment)
+        return {each.claim: each for each in listed}
 
     def unassign(self, claim: str, lease_number: int | None = None) -> None:
         """Delete an assignment that is complete or whose claim is deleted. An assignment written under a later lease
@@ -378,7 +374,8 @@ def _assigned(classes: Mapping[str, int], lease_number: int) -> dict[str, Any]:
 
 def _assignment(item: Item) -> Assignment:
     classes = {str(each["class"]): int(each["count"]) for each in json.loads(text(item, "classes") or "[]")}
-    return Assignment(text(item, "id"), classes, number(item, "version"), number(item, "leaseNumber"))
+    numbers = number(item, "version"), number(item, "leaseNumber")
+    return Assignment(text(item, "id"), classes, *numbers, read_failed_writes(item))
 
 
 def _open_launch(launch: LaunchRecord) -> dict[str, Any]:

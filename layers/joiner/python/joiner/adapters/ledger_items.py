@@ -6,7 +6,7 @@ seconds since the epoch, as DynamoDB's TTL counts them; `rungAt`, `storedAt` and
 
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from joiner.adapters.item_attributes import Item, _typed, number, text, texts
 from joiner.item_keys import OF_VALIDATIONS
 from joiner.lifecycle.class_verdicts import ClassVerdict, refusals_from_json
+from joiner.lifecycle.failed_writes import NONE_FAILED, FailedWrites
 
 UNSEEN_FOR: Final = 180
 """Seconds without a check by its owner after which a retirement counts as unattended. An owner checks at least once a
@@ -106,6 +107,11 @@ class Lease:
         )
 
 
+def read_failed_writes(item: Item) -> FailedWrites:
+    """Read the failed writes of an item; none if it was written before they were recorded."""
+    return FailedWrites(number(item, "failedTries"), number(item, "failedSince"), number(item, "failedAt"))
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
     """One CreateFleet request: its exact bytes, stored before they are sent. Written by launch_instances; `recorded` by
@@ -126,8 +132,17 @@ class LaunchRecord:
     closed: bool = False
     outcome: str = ""
     recorded: bool = False
+    counted: tuple[str, ...] = ()
+    """The claims of which record_launches has reported the outcome, if it could not write that of others."""
+    failed_writes: FailedWrites = NONE_FAILED
     unreadable: str = ""
     """Why the item cannot be read. Only its id and its readable claims are known then."""
+
+    def waits(self, now: int, claims: Collection[str]) -> bool:
+        """Return whether nothing is to be done for it at `now`: writes failed and are not due again, and the claims for
+        which they failed are among `claims`, those that exist. When they are gone, it is recorded.
+        """
+        return self.failed_writes.wait(now) and set(self.claims).difference(self.counted) <= set(claims)
 
     @classmethod
     def of(cls, item: Item) -> "LaunchRecord":
@@ -146,6 +161,8 @@ class LaunchRecord:
             closed=text(item, "state") == "closed",
             outcome=text(item, "outcome"),
             recorded=bool(_typed(item, "recorded", "BOOL", False)),
+            counted=texts(item, "counted"),
+            failed_writes=read_failed_writes(item),
         )
 
     @classmethod
@@ -184,6 +201,8 @@ class Assignment:
     classes: Mapping[str, int]
     version: int
     lease_number: int
+    failed_writes: FailedWrites = NONE_FAILED
+    """Deletions of its claim that failed."""
 
 
 @dataclass(frozen=True, slots=True)

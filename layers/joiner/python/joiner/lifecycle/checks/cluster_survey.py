@@ -10,6 +10,7 @@ from joiner.lifecycle.buffer_planning import BufferedClaims
 from joiner.lifecycle.claim_progress import Progress, assess_progress
 from joiner.lifecycle.emptiness import find_disturbance, is_empty
 from joiner.lifecycle.failed_claims import find_late_claims
+from joiner.lifecycle.failed_writes import FailedWrites
 from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import Lists, PlanningBackOff
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
@@ -27,6 +28,7 @@ class ClusterSurvey:
     both by claim name, in epoch seconds. `recommended` gives the time of EC2's rebalance recommendation, by claim name.
     `buffered` names the claims whose nodes have capacity for CapacityBuffers by the last plan; None if no buffer has
     a virtual pod.
+    `failed_writes` gives, by claim name, the failed writes of an outcome and the failed deletions.
     `obscured` nodes run pods that could not be read. `disrupting` names the claims of disruptions under way. `interval`
     is the time to the next sweep, in seconds. `closed_pools` gives the reason of each pool that cannot launch a node,
     by its key. `lists`, `unavailable`, `holds` (those in effect) and `answers` are the input for the back-off of
@@ -44,6 +46,7 @@ class ClusterSurvey:
     launching: frozenset[str] = frozenset()
     watches: Mapping[str, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
     assignments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    failed_writes: Mapping[str, FailedWrites] = field(default_factory=dict)
     empty_since: Mapping[str, int] = field(default_factory=dict)
     requested_until: Mapping[str, int] = field(default_factory=dict)
     recommended: Mapping[str, int] = field(default_factory=dict)
@@ -64,6 +67,11 @@ class ClusterSurvey:
     def at(self) -> int:
         """Return `now` in epoch seconds."""
         return int(self.now.timestamp())
+
+    @property
+    def unwritten(self) -> int:
+        """Return the number of claims that could not be written or deleted, and are still there."""
+        return sum(claim.name in self.failed_writes and not claim.initialized for claim in self.claims)
 
     @property
     def progress(self) -> Progress:
