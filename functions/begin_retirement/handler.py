@@ -195,6 +195,7 @@ class RetirementStart:
                 candidate = replace(candidate, request=replace(candidate.request, reason=binding))
                 outcome = self._begin_one(task, candidate, rules, records, now)
         except CALL_FAILURES:
+            self._undoing.include(candidate)
             self._retirements.disown(claim, owner)
             raise
         return outcome

@@ -9,6 +9,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
+from joiner.adapters.call_failures import CALL_FAILURES
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.item_reading import UnreadableRecord
 from joiner.adapters.kube import Kube
@@ -49,6 +50,18 @@ class RetirementUndoing:
         reason = str(candidate.request.reason)
         self._retirements.give_up(candidate.request.claim, owner, reason, unowned=candidate.voluntary)
         return self._find_binding_reason(candidate, now)
+
+    def include(self, candidate: RetirementCandidate) -> None:
+        """Give the node of a voluntary retirement that could not begin back to load balancers: its pods stay until the
+        next request, which may be long after."""
+        if not candidate.voluntary or candidate.node is None:
+            return
+        try:
+            node = get_same_node(self._kube, candidate.node)
+            if node is not None:
+                patch_node(self._kube, node, include_patch)
+        except CALL_FAILURES as failure:
+            logger.warning("a node stays out of load balancers", node=candidate.node.name, reason=str(failure))
 
     def _find_binding_reason(self, candidate: RetirementCandidate, now: datetime) -> RetirementReason | None:
         if not candidate.voluntary or candidate.claim is None:

@@ -45,14 +45,16 @@ def _find_refusing_budget(kube: Kube, pod: Pod) -> str:
             budget = PodDisruptionBudget.from_kube(manifest)
         except InvalidField:  # the disruption controller cannot apply it either
             continue
-        if budget.selects(pod) and _wants_all_pods(manifest.get("status") or {}) and not budget.exempts(pod):
+        if budget.selects(pod) and _never_allows(manifest.get("status") or {}) and not budget.exempts(pod):
             return f"PodDisruptionBudget {budget.key}"
     return ""
 
 
-def _wants_all_pods(status: Mapping[str, Any]) -> bool:
-    """Return whether a budget, by its status, allows no eviction even if all its pods are healthy."""
-    return 0 < int(status.get("expectedPods") or 0) <= int(status.get("desiredHealthy") or 0)
+def _never_allows(status: Mapping[str, Any]) -> bool:
+    """Return whether a budget, by its status, allows no eviction even if all its pods are healthy, or cannot be
+    computed."""
+    failed = any(each.get("reason") == "SyncFailed" for each in status.get("conditions") or ())
+    return failed or 0 < int(status.get("expectedPods") or 0) <= int(status.get("desiredHealthy") or 0)
 
 
 def _find_refusal(kube: Kube, pod: Pod, now: datetime) -> str:

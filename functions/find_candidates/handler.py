@@ -69,8 +69,7 @@ class CandidateListing:
             return {**found, "refused": refused, "why": refused}
         if not task.lease_number and lease.is_held(int(now.timestamp())):
             return {**found, "why": "another execution plans or launches nodes"}
-        at = int(now.timestamp())
-        if not all(launch.failed_writes.wait(at) for launch in self._ledger.unrecorded_launches()):
+        if self._ledger.unrecorded_launches():  # pool limits would not count its instances, so no others are launched
             return {**found, "why": "the outcome of a launch is not recorded yet"}
         if task.lease_number and (left := yet_unstored(lease.stored_at, now)):
             self._sleep(left)  # the snapshot must have the change behind a ring that `rings` counts

@@ -347,3 +347,18 @@ def test_a_node_stays_if_its_pod_can_leave_neither_by_a_rollout_nor_by_an_evicti
     assert (claim.name not in done.left_out, is_tainted(grown, claim.node_name)) == (begins, begins)
     if not begins:
         assert done.left_out[claim.name].endswith("and PodDisruptionBudget default/web never allows an eviction")
+
+
+def test_a_node_stays_if_no_rollout_replaces_its_pod_and_its_budget_cannot_be_computed(grown: SimulatedCluster) -> None:
+    """The disruption controller writes SyncFailed; until that succeeds, the API server refuses every eviction."""
+    claim, pod = first(grown), asking(grown)
+    marked(grown, REMOVED)
+    grown.machine.break_lease(ARN, 1)
+    asking(grown, paused=True)
+    budget(grown, pod, 0, 0)
+    [kept] = [one for key, one in grown.kube.objects.items() if key[0] == "poddisruptionbudgets"]
+    kept["status"]["conditions"] = [{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed"}]
+
+    done = retire(grown, (claim.name, "consolidated"), passes=1)
+
+    assert "never allows an eviction" in done.left_out[claim.name]

@@ -22,6 +22,13 @@ def retirements_of(cluster: SimulatedCluster) -> dict[str, Retirement]:
     return Retirements(cluster.ledger._client, cluster.ledger._table).all()
 
 
+def excluded(cluster: SimulatedCluster) -> list[str]:
+    """Return the names of the nodes that load balancers leave out."""
+    label = "node.kubernetes.io/exclude-from-external-load-balancers"
+    nodes = [manifest["metadata"] for (plural, _, _), manifest in cluster.kube.objects.items() if plural == "nodes"]
+    return [one["name"] for one in nodes if label in one["labels"]]
+
+
 def refused_deletions(method: str, _path: str, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """A fault: the API server deletes nothing."""
     if method == "DELETE":
@@ -95,6 +102,7 @@ def test_an_api_server_without_answers_refuses_nothing(cluster: SimulatedCluster
             retire(cluster, ("default-1", request["reason"]), name=f"retire-{number}")
         cluster.kube.fault = None
         cluster.now += timedelta(minutes=2)
+        assert excluded(cluster) == [], "the pods stay, so the node stays behind load balancers"
 
     [last] = settled(cluster)["retire"]
 
