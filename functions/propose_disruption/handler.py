@@ -14,6 +14,7 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.disruption_items import (
+    LastProposal,
     count_evictions,
     find_last_moves,
     find_moves,
@@ -70,18 +71,20 @@ class DisruptionPlanning:
         at = int(now.timestamp())
         if task.lease_number:
             self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
-        made, limits_end = self._propose(keys, now)
+        first = not keys["proposal"]
+        before = self._disruptions.last_proposal() if first else LastProposal()
+        made, limits_end = self._propose(keys, now, before.reason)
         key = documents.put_proposal(self._store, task, made)
-        if not keys["proposal"]:
+        if first:
             reason = made.actions[0].reason if made.actions else ""
-            before = self._disruptions.last_proposal()
             self._disruptions.note_proposal(
                 before.followed_by(keys["digest"], at, reason=reason, limits_end=limits_end)
             )
         return {"proposal": key, **summarize_proposal(made)}
 
-    def _propose(self, keys: Mapping[str, str], now: datetime) -> tuple[Proposal, int]:
-        """Return the proposal, and when the first of its limits ends (epoch seconds, 0 for none)."""
+    def _propose(self, keys: Mapping[str, str], now: datetime, last_reason: str) -> tuple[Proposal, int]:
+        """Return the proposal, and when the first of its limits ends (epoch seconds, 0 for none). `last_reason` is that
+        of the last proposal; a second look needs none, because it has the first."""
         at = int(now.timestamp())
         marks = self._ledger.unavailable(at)
         offerings = [(one.capacity_type, one.instance_type, one.zone) for one in (mark.offering for mark in marks)]
@@ -95,7 +98,7 @@ class DisruptionPlanning:
             frozenset(offerings),
             resolved,
             self._ceilings,
-            self._history(world, now),
+            self._history(world, now, last_reason),
             self._policies,
         )
         if keys["proposal"]:
@@ -106,13 +109,12 @@ class DisruptionPlanning:
         end = find_first_end(world, inputs.history, [*ends, *(_time(hold.until) for hold in holds)], now)
         return fresh, int(end.timestamp()) if end is not None else 0
 
-    def _history(self, world: Snapshot, now: datetime) -> DisruptionHistory:
+    def _history(self, world: Snapshot, now: datetime, last_reason: str) -> DisruptionHistory:
         """Return what is known of earlier proposals: the last pod event of each node, the disruptions under way, the
         pods that earlier ones moved, EC2's recommendations, and the pools that wait after a failure."""
         under_way, at = self._disruptions.all(), int(now.timestamp())
         draining = {claim.name for claim in world.claims if claim.deleting}
-        noted = self._disruptions.moves(at)
-        moved = find_moves(noted, under_way, draining, at)
+        moved = find_moves(self._disruptions.moves(at), under_way, draining, at)
         return DisruptionHistory(
             pod_events=find_pod_events(sweep_documents.get_pod_events(self._store), digest_snapshot(world), now),
             disrupting=frozenset(claim for record in under_way for claim in record.claims),
@@ -122,7 +124,7 @@ class DisruptionPlanning:
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(world.pools, world.classes, world.problems),
             back_off=self._ledger.disruption_back_offs(now),
-            last_reason=self._disruptions.last_proposal().reason,
+            last_reason=last_reason,
         )
 
 
