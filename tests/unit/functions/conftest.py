@@ -11,6 +11,7 @@ from joiner.adapters.store import Store
 from tests.unit.functions.fake_dynamodb import FakeDynamoDb
 from tests.unit.functions.fake_kube import FakeKube
 from tests.unit.functions.fake_s3 import FakeS3
+from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.launched_nodes import launched
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import pending
@@ -47,3 +48,9 @@ def cluster_with_two_launched_nodes(cluster: SimulatedCluster) -> SimulatedClust
     launched(cluster, pending("web-2"))
     assert len(cluster.ec2.instances) == 2
     return cluster
+
+
+@pytest.fixture
+def grown(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return a cluster with two nodes that run a pod each."""
+    return grow(cluster)

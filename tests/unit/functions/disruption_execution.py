@@ -6,6 +6,7 @@ from typing import Any
 from functions.mark_nodes import handler as mark_nodes
 from functions.settle_disruptions import handler as settle_disruptions
 from joiner.adapters import documents
+from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import Unreachable
@@ -101,3 +102,8 @@ def failing_from(number: int) -> Callable[[str, str, Callable[[], dict[str, Any]
         raise Unreachable("as the test says")
 
     return fails
+
+
+def event_reasons(cluster: SimulatedCluster) -> set[tuple[str, str]]:
+    """Return the reason of each event, and the kind of its object."""
+    return {(each["reason"], each["regarding"]["kind"]) for each in cluster.kube.all(kinds.EVENTS)}

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.disruption_items import count_evictions, find_last_moves, find_moves
 from joiner.disruption.proposal import DisruptionAction
@@ -14,14 +12,7 @@ from tests.unit.functions.disruption_execution import (
     records,
     settled,
 )
-from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-
-
-@pytest.fixture
-def grown(cluster: SimulatedCluster) -> SimulatedCluster:
-    """Return a cluster with two nodes that run a pod each."""
-    return grow(cluster)
 
 
 def test_pods_that_drift_moves_start_a_cool_down_and_are_no_evictions_of_consolidation(

@@ -24,6 +24,7 @@ from tests.unit.functions.disruption_execution import (
     ARN,
     NAME,
     REMOVED,
+    event_reasons,
     failing_from,
     hold_lease,
     is_tainted,
@@ -37,16 +38,6 @@ from tests.unit.functions.disruption_execution import (
 from tests.unit.functions.grown_cluster import add_node, grow
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-
-
-@pytest.fixture
-def grown(cluster: SimulatedCluster) -> SimulatedCluster:
-    """Return a cluster with two nodes that run a pod each."""
-    return grow(cluster)
-
-
-def events(cluster: SimulatedCluster) -> set[tuple[str, str]]:
-    return {(each["reason"], each["regarding"]["kind"]) for each in cluster.kube.all(kinds.EVENTS)}
 
 
 def expirations(cluster: SimulatedCluster, kind: str) -> list[Any]:
@@ -65,7 +56,7 @@ def test_a_removal_is_marked_requested_and_finished(grown: SimulatedCluster) -> 
     }
     assert (is_tainted(grown, "node-1"), is_tainted(grown, "node-2")) == (True, False)
     assert reason_of(grown, "default-1") == "Underutilized"
-    assert events(grown) == {("DisruptionTerminating", "Node"), ("DisruptionTerminating", "NodeClaim")}
+    assert event_reasons(grown) == {("DisruptionTerminating", "Node"), ("DisruptionTerminating", "NodeClaim")}
     [record] = records(grown).all()
     assert expirations(grown, "DISRUPTION") == [None], "a pause may be longer than any time"
     assert (record.id, record.claims, record.replacements, record.requests) == (f"{NAME}-0000", ("default-1",), (), 0)
@@ -141,8 +132,8 @@ def test_a_pause_reports_the_nodes_that_a_disruption_has_closed(grown: Simulated
 
     notes = "takes no pods: its disruption (Underutilized) waits while Joiner is paused"
     assert f"NodeClaim/default-1 {notes}" in surveyed["reasons"]
-    assert ("DisruptionPaused", "Node") in events(grown)
-    assert ("DisruptionPaused", "NodeClaim") in events(grown)
+    assert ("DisruptionPaused", "Node") in event_reasons(grown)
+    assert ("DisruptionPaused", "NodeClaim") in event_reasons(grown)
 
 
 def test_a_replaced_node_is_retired_only_when_its_replacement_is_initialized(grown: SimulatedCluster) -> None:

@@ -6,13 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
-from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_errors import Forbidden, KubeError
 from joiner.disruption.proposal import DisruptionAction
 from tests.unit.functions.conftest import MakeCluster
 from tests.unit.functions.disruption_execution import (
+    event_reasons,
     failing_from,
     is_tainted,
     marked,
@@ -25,16 +23,6 @@ from tests.unit.functions.grown_cluster import add_node, grow
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 
-@pytest.fixture
-def grown(cluster: SimulatedCluster) -> SimulatedCluster:
-    """Return a cluster with two nodes that run a pod each."""
-    return grow(cluster)
-
-
-def events(cluster: SimulatedCluster) -> set[tuple[str, str]]:
-    return {(each["reason"], each["regarding"]["kind"]) for each in cluster.kube.all(kinds.EVENTS)}
-
-
 def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(grown: SimulatedCluster) -> None:
     marked(grown, DisruptionAction("Underutilized", ("default-1",), (planned(),), {"default/web-1": "n1"}))
 
@@ -44,7 +32,7 @@ def test_a_replacement_that_was_not_launched_opens_the_node_and_the_pool_waits(g
     [undone] = answer["undone"]
     assert undone["why"].endswith("could not be launched")
     assert (is_tainted(grown, "node-1"), reason_of(grown, "default-1"), records(grown).all()) == (False, "", [])
-    assert {("DisruptionFailed", "Node"), ("DisruptionFailed", "NodeClaim")} <= events(grown)
+    assert {("DisruptionFailed", "Node"), ("DisruptionFailed", "NodeClaim")} <= event_reasons(grown)
     until = grown.ledger.disruption_back_offs(grown.now)["NodePool/default"]
     assert until == grown.now + timedelta(seconds=60)
 

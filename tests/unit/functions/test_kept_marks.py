@@ -11,17 +11,10 @@ from joiner.adapters.kube_errors import Forbidden
 from joiner.disruption.proposal import DisruptionAction
 from joiner.names import EXCLUDE_FROM_LOAD_BALANCERS
 from tests.unit.functions.disruption_execution import ARN, REMOVED, is_tainted, marked, reason_of, records, settled
-from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 
 Answer = Callable[[], dict[str, Any]]
-
-
-@pytest.fixture
-def grown(cluster: SimulatedCluster) -> SimulatedCluster:
-    """Return a cluster with two nodes that run a pod each."""
-    return grow(cluster)
 
 
 def before_first(cluster: SimulatedCluster, method: str, ending: str, act: Callable[[], object]) -> None:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from functions.find_candidates import handler as find_candidates
 from functions.propose_disruption import handler as propose_disruption
 from functions.report_candidates import handler as report_candidates
@@ -16,14 +14,7 @@ from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.lifecycle.disruption_progress import back_off_id
 from joiner.planning import Ceilings
 from tests.unit.functions.disruption_execution import records, task
-from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-
-
-@pytest.fixture
-def grown(cluster: SimulatedCluster) -> SimulatedCluster:
-    """Return a cluster with two nodes that run a pod each."""
-    return grow(cluster)
 
 
 def proposed(cluster: SimulatedCluster) -> dict[str, Any]:

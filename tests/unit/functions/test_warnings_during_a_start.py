@@ -9,15 +9,9 @@ import pytest
 from joiner.adapters.retirements import Retirements
 from tests.unit.functions.delivered_interruptions import NOW, RETIREMENT, QueueRun, state_change, warning
 from tests.unit.functions.disruption_execution import is_tainted
-from tests.unit.functions.grown_cluster import grow, running
+from tests.unit.functions.grown_cluster import running
 from tests.unit.functions.retirement_execution import retire
 from tests.unit.functions.simulated_cluster import SimulatedCluster
-
-
-@pytest.fixture
-def grown(cluster: SimulatedCluster) -> SimulatedCluster:
-    """Return a cluster with two nodes that run a pod each."""
-    return grow(cluster)
 
 
 def retirements_of(cluster: SimulatedCluster) -> Retirements:
