@@ -10,8 +10,9 @@ import aws_cdk as cdk
 
 from infra.asset_bundles import BundlingError
 from infra.cluster_stack import ClusterStack
+from infra.environment_sizes import check_environment_sizes
 from infra.settings import load_settings
-from infra.settings_reader import SettingsError
+from infra.settings_reader import SettingsError, settings_error
 
 ROOT = Path(__file__).parent
 CLUSTERS = ROOT / "clusters"
@@ -24,13 +25,19 @@ def main() -> None:
     if not cluster:
         known = ", ".join(sorted(path.stem for path in CLUSTERS.glob("*.yaml")))
         raise SettingsError(f"no cluster is named: pass -c cluster=NAME; known clusters: {known}")
-    settings = CLUSTERS / f"{cluster}.yaml"
+    synthesise(app, CLUSTERS / f"{cluster}.yaml")
+
+
+def synthesise(app: cdk.App, settings: Path) -> None:
+    """Synthesise the stack of the cluster with these settings. Raises SettingsError, also for settings that are too
+    long for the environment of a function, and BundlingError."""
     try:
-        read = load_settings(settings)
+        stack = ClusterStack(app, load_settings(settings))
+        template = Path(app.synth().directory) / f"{stack.stack_name}.template.json"
+        if mistakes := check_environment_sizes(json.loads(template.read_text(encoding="utf-8")), stack.stack_name):
+            raise settings_error(settings, mistakes)
     except SettingsError as refusal:  # the CDK command line runs in this folder
-        raise SettingsError(str(refusal).replace(str(settings), str(settings.relative_to(ROOT)))) from refusal
-    ClusterStack(app, read)
-    app.synth()
+        raise SettingsError(str(refusal).replace(f"{ROOT}/", "")) from refusal
 
 
 def flags() -> dict[str, Any]:

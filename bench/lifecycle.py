@@ -5,7 +5,8 @@ occurs, observed from outside: by the clock of this process, the execution's his
 the functions and are reported separately. Cold runs are those before which all sandboxes were ended, as Lambda does
 after a quiet time; in the last of them each function has only the CPU of its memory after its start, as on Lambda. The
 local boot delay is subtracted, because Joiner does not influence how long EC2 takes to boot. A last table has the times
-from a Spot interruption warning (`bench.spot_warnings`).
+from a Spot interruption warning (`bench.spot_warnings`). Before it, the time from Ready to Running is shown for pods
+that arrive twice a second, while other rounds plan and launch (`bench.arriving_pods`).
 """
 
 import argparse
@@ -20,6 +21,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from bench.arriving_pods import BETWEEN_PODS, STAGE, ArrivingPods
 from bench.benchmark_stack import deployed_stack
 from bench.lambda_reports import Report, reports
 from bench.spot_warnings import STAGES as WARNING_STAGES
@@ -231,6 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--warm-up", type=int, default=3, help="runs right after the deployment, reported apart")
     parser.add_argument("--cold", type=int, default=5, help="runs whose functions all start cold")
     parser.add_argument("--warnings", type=int, default=10, help="Spot interruption warnings; the first one is cold")
+    parser.add_argument("--arriving", type=int, default=60, help="pods that arrive while others are planned")
     options = parser.parse_args(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120, soft_wrap=not sys.stdout.isatty())
     with deployed_stack(BOOT_SECONDS) as stack:
@@ -249,6 +252,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         limited = [bench.run_cold(f"limited-{i}") for i in range(options.cold)]
         stack.knob("cpu-shares", {"on": False})
         console.print(table(f"cold: {len(limited)} runs, and each function with the CPU of its memory", limited))
+        arriving, plans = ArrivingPods(stack, pod).run(options.arriving)
+        title = f"{len(arriving)} pods, one each {BETWEEN_PODS} s, during {plans} plans"
+        console.print(table(title, arriving, (STAGE,)))
         warned = SpotWarnings(stack).run(options.warnings)[1:] if options.warnings > 1 else []
         console.print(
             table(f"warm: {len(warned)} Spot interruption warnings, after the warning", warned, WARNING_STAGES)

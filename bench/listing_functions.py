@@ -192,7 +192,7 @@ def _forget_nodes(handler: Any, shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
     forgetting = handler.NodeRemoval(_kube(endpoint), environment.ledger(), environment.retirements())
-    return {"forgotten": forgetting.answer(EXECUTION, _wave(shape, "terminated"), now())["forgotten"]}
+    return {"forgotten": forgetting.answer(task().execution, _wave(shape, "terminated"), now())["forgotten"]}
 
 
 def _rebuild_claims(handler: Any, shape: ClusterShape, endpoint: str) -> Any:
@@ -256,7 +256,9 @@ def _mark_nodes(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
 def _settle_disruptions(handler: Any, _shape: ClusterShape, endpoint: str) -> Any:
     from joiner.adapters import environment
 
-    settling = handler.DisruptionSettling(_kube(endpoint), environment.ledger(), environment.disruptions())
+    settling = handler.DisruptionSettling(
+        _kube(endpoint), environment.ledger(), environment.disruptions(), environment.retirements()
+    )
     answer = settling.answer(_disruption(), now())
     return {"retire": len(answer["retire"]), "waiting": answer["waiting"], "undone": len(answer["undone"])}
 

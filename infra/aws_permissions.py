@@ -55,7 +55,8 @@ class AccountRegion:
         return f"arn:{self.partition}:ec2:{self.region}::{kind}/*"
 
     def shared_ec2(self, kind: str) -> str:
-        """Return the ARN pattern of resources that other accounts may share, such as capacity reservations."""
+        """Return the ARN pattern of resources that other accounts may share, such as subnets: EC2 authorizes their use
+        against the ARN of the owner's account."""
         return f"arn:{self.partition}:ec2:{self.region}:*:{kind}/*"
 
 
@@ -86,16 +87,16 @@ def allow_launches(
         # A fleet needs both permissions for every resource, so a condition on one of them limits the owners of images
         _allow(["ec2:RunInstances"], [where.public_ec2("image")], {"StringEquals": {"ec2:Owner": owners}}),
         _allow(["ec2:CreateFleet"], [where.public_ec2("image")]),
-        *_allow_use_of(launching, where.ec2("subnet"), subnet_limit(settings), {"ec2:SubnetID": own.subnets}),
+        *_allow_use_of(launching, where.shared_ec2("subnet"), subnet_limit(settings), {"ec2:SubnetID": own.subnets}),
         *_allow_use_of(
             launching,
-            where.ec2("security-group"),
+            where.shared_ec2("security-group"),
             security_group_limit(settings),
             {"ec2:SecurityGroupID": own.security_groups},
         ),
         *_allow_use_of(launching, where.public_ec2("snapshot"), snapshot_limit(settings)),
         *_allow_use_of(launching, where.shared_ec2("capacity-reservation"), reservation_limit(settings)),
-        *_allow_use_of(launching, where.ec2("placement-group"), placement_group_limit(settings)),
+        *_allow_use_of(launching, where.shared_ec2("placement-group"), placement_group_limit(settings)),
         *_allow_snapshots_of_owners(launching, where, settings),
         *_allow_encryption(settings, where),
         _allow(launching, [where.ec2("launch-template")], owned),
@@ -281,7 +282,7 @@ def _allow_decrypting_price_file(settings: Settings, where: AccountRegion) -> li
     """
     if settings.prices.kms_key is None:
         return []
-    via = {"kms:ViaService": f"s3.{where.region}.amazonaws.com"}
+    via = _called_via("s3", where)
     return [_allow(["kms:Decrypt"], [settings.prices.kms_key], {"StringEquals": via})]
 
 
@@ -340,7 +341,7 @@ def _allow_encryption(settings: Settings, where: AccountRegion) -> list[iam.Poli
     keys = list(settings.node_classes.kms_keys)
     if not keys:
         return []
-    via = {"kms:ViaService": f"ec2.{where.region}.amazonaws.com"}
+    via = _called_via("ec2", where)
     uses = ["Decrypt", "DescribeKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo"]
     return [
         _allow([f"kms:{each}" for each in uses], keys, {"StringEquals": via}),
@@ -361,3 +362,10 @@ def _allow(
     actions: Sequence[str], resources: Sequence[str], conditions: Mapping[str, Any] | None = None
 ) -> iam.PolicyStatement:
     return iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions)
+
+
+def _called_via(service: str, where: AccountRegion) -> dict[str, Any]:
+    """Return the condition that KMS is called by this service. Hosts in China end in `.cn`; no document says whether
+    the value of the condition key does, so both are allowed there."""
+    host = f"{service}.{where.region}.amazonaws.com"
+    return {"kms:ViaService": [host, f"{host}.cn"] if where.region.startswith("cn-") else host}

@@ -46,8 +46,8 @@ class ClusterStack(Stack):
         self.settings = settings
         self.account_region = AccountRegion(self.partition, self.region, self.account)
         self.storage = Storage(self, "Memory", settings=settings)
-        self.pause = PauseSsmParameter(self, "Pause", settings=settings)
         dependencies = self._dependencies()
+        self.pause = PauseSsmParameter(self, "Pause", dependencies=dependencies)
         self.nodes = NodeIdentity(self, "Nodes", dependencies=dependencies)
         self.scale_up = ScaleUpWorkflow(
             self, "ScaleUp", dependencies=dependencies, nodes=self.nodes.environment(settings)
@@ -179,7 +179,8 @@ class ClusterStack(Stack):
             aws_permissions.allow_describing(settings, "Instances", "InstanceStatus"),
             aws_permissions.allow_naming_instances(settings, self.account_region),
             aws_permissions.allow_reading_consoles(settings, self.account_region),
-            self._describe_executions(),
+            # No API describes an Express execution
+            self._describe_executions(self.scale_up.name, self.retirement.name, self.disruption.name),
         )
         sweep["collect_garbage"].grant(*aws_permissions.allow_terminations(settings, self.account_region))
         retirement["terminate_instances"].grant(*aws_permissions.allow_terminations(settings, self.account_region))
@@ -193,6 +194,7 @@ class ClusterStack(Stack):
         self.doorbell.function.grant(_allow_starting(self.scale_up.machine, self.sweep.machine), wake)
         self.interruption.function.grant(
             _allow_starting(self.scale_up.machine, self.retirement.machine),
+            self._describe_executions(self.retirement.name),
             aws_permissions.allow_describing(settings, "Instances"),
             self.pause.allow_reading(),
         )
@@ -243,12 +245,7 @@ class ClusterStack(Stack):
             iam.PolicyStatement(actions=["states:StartExecution"], resources=started),
         )
 
-    def _describe_executions(self) -> iam.PolicyStatement:
-        machines = (
-            self.scale_up.name,
-            self.retirement.name,
-            self.disruption.name,
-        )  # no API describes an Express execution
+    def _describe_executions(self, *machines: str) -> iam.PolicyStatement:
         return iam.PolicyStatement(
             actions=["states:DescribeExecution"],
             resources=[self._states_arn("execution", f"{name}:*") for name in machines],
@@ -271,6 +268,9 @@ class ClusterStack(Stack):
         self.scale_up.machine.node.add_dependency(self.launch_templates.templates)
         self.disruption.machine.node.add_dependency(self.launch_templates.templates)
         self.sweep.machine.node.add_dependency(self.launch_templates.templates)
+        # Deleted after everything that it pauses
+        for paused in (self.scale_up, self.retirement, self.disruption, self.sweep, self.interruption):
+            paused.node.add_dependency(self.pause.resource)
         self.sweep.schedule.node.add_dependency(installed, self.sweep.machine, self.nodes)
         deploy_after_role_policies(self)
         # Two alarms treat missing data as breaching, so their sources exist first
@@ -322,7 +322,7 @@ class ClusterStack(Stack):
                 "`joiner accept` invokes it for dry runs",
             ),
             "BucketName": (self.storage.bucket.bucket_name, "Snapshots, plans, the catalogue"),
-            "PauseParameter": (self.pause.parameter.parameter_name, "`true` pauses Joiner; `joiner pause` writes it"),
+            "PauseParameter": (self.pause.name, "`true` pauses Joiner; `joiner pause` writes it"),
             "InterruptionQueueUrl": (
                 self.interruption.queue.queue_url,
                 "Notices of EC2 and AWS Health about instances",

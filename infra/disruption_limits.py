@@ -15,6 +15,10 @@ prevent it."""
 DISRUPTION_LEASE_ATTEMPTS: Final = 10
 """After half a minute without the lease, the proposal is too old."""
 
+REPLACEMENTS_AWAITED_ALONE_SECONDS: Final = 120
+"""Time for which an execution keeps the turn while it awaits replacements. Nodes boot faster: the next wave is planned
+when the pods of this one have moved. A replacement that does not come must not keep other nodes from their turn."""
+
 REPLACEMENTS_AWAITED_SECONDS: Final = 630
 """Time after which the execution no longer checks registrations: the deadline of replacements
 (`joiner.lifecycle.disruption_progress.REPLACEMENT_SECONDS`), and half a minute."""

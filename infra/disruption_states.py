@@ -2,23 +2,37 @@
 
 An execution makes two proposals, 15 seconds apart. The second one, and what follows until the replacements are
 launched, is under the lease, so that no plan uses the nodes meanwhile. The lease is released before any node boots.
-Nodes are retired only when all their replacements are initialized; until then everything can be undone. The ledger has
-an item for each disruption under way, so another execution finishes or undoes what this one leaves. An execution that
-was started only for that (input `due` false) makes no proposal.
+Nodes are retired only when all their replacements are initialized; until then everything can be undone. The pause is
+read right before and right after nodes are marked: nodes that were marked just then are opened again.
 
-One execution runs at a time. The item ``LEASE/disrupt`` names it (`holder`, until `disruptUntil` at the latest, epoch
-seconds).
+One execution at a time has the turn to propose and to mark nodes. The item ``LEASE/disrupt`` names it (`holder`, until
+`disruptUntil` at the latest, epoch seconds). It keeps the turn while replacements boot, so that the next wave is
+planned when the pods of this one have moved. If they take longer than two minutes, it gives the turn back and goes on
+to await them; it settles only its own disruptions from then on.
+
+The ledger has an item for each disruption under way. The sweep names the ended executions (input `left`) whose
+disruptions an execution finishes or undoes. One that was started only for that (input `due` false) proposes nothing.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.disruption_expressions import INITIAL_VARIABLES, MAY_AWAIT, MUST_SETTLE, SUMMARY
+from infra.disruption_expressions import (
+    INITIAL_VARIABLES,
+    LEFT_OVER,
+    MAY_AWAIT,
+    MUST_SETTLE,
+    STILL_AWAITED,
+    SUMMARY,
+    TO_SETTLE,
+    awaited_for,
+)
 from infra.disruption_limits import (
     DISRUPTION_LEASE_ATTEMPTS,
     DISRUPTION_TIMEOUT_SECONDS,
     DISRUPTION_TURN_SECONDS,
+    REPLACEMENTS_AWAITED_ALONE_SECONDS,
     SECONDS_BETWEEN_PROPOSALS,
 )
 from infra.launch_states import APPEND_EVENTS, NODES_SETTLE
@@ -50,6 +64,12 @@ from joiner.item_keys import DISRUPT, LEASE, item_key
 GIVE_BACK_TURN: Final = "Give the turn back"
 END_LEASE: Final = "Release the lease"
 SETTLE: Final = "Settle disruptions"
+LET_OTHERS: Final = "Let others disrupt nodes"
+HOW_IT_ENDED: Final = "How did it end?"
+
+END_OF_TURN: Final = ItemUpdate(
+    item_key(LEASE, DISRUPT), "REMOVE holder, disruptUntil", {":me": {"S": EXECUTION_ARN}}, condition="holder = :me"
+)
 
 UNDER_LEASE: Final = (Catch(LEASE_LOST, GIVE_BACK_TURN, kept=False), Catch([EVERY_ERROR], END_LEASE))
 """Errors of functions that renew the lease. Another execution that took the lease plans without these nodes if they are
@@ -64,8 +84,10 @@ class DisruptionResources(MachineResources):
     retire_arn: str
 
 
-def disruption_definition(resources: DisruptionResources) -> State:
-    """Return the definition of the machine."""
+def disruption_definition(
+    resources: DisruptionResources, *, awaited_alone: int = REPLACEMENTS_AWAITED_ALONE_SECONDS
+) -> State:
+    """Return the definition of the machine. For `awaited_alone` seconds the turn is kept for replacements."""
     paused = resources.integrations.unless_paused(
         resources.cluster,
         next="Describe the cluster",
@@ -81,6 +103,7 @@ def disruption_definition(resources: DisruptionResources) -> State:
         **_launch_states(resources),
         **_release_states(resources),
         **_settling_states(resources),
+        **_awaiting_states(resources, awaited_alone),
         **_final_states(resources),
     }
     return state_machine(
@@ -119,7 +142,9 @@ def _turn_states(resources: DisruptionResources) -> States:
             ],
         ),
         "Another disruption runs": succeed_state({"joined": True}),
-        "Is a disruption left over?": choice_state({"$leftOver > 0": SETTLE}, otherwise="Find candidates"),
+        "Is a disruption left over?": choice_state(
+            {LEFT_OVER: SETTLE, "$due": "Find candidates"}, otherwise=GIVE_BACK_TURN
+        ),
     }
 
 
@@ -199,11 +224,15 @@ def _validation_states(resources: DisruptionResources) -> States:
             assign={"proposed": jsonata("$states.result.Payload")},
             catch=UNDER_LEASE,
         ),
-        "Is the proposal still valid?": choice_state({"$proposed.actions > 0": "Mark nodes"}, otherwise=END_LEASE),
+        "Is the proposal still valid?": choice_state(
+            {"$proposed.actions > 0": "Read the pause before the mark"}, otherwise=END_LEASE
+        ),
+        "Read the pause before the mark": _read_pause(resources, next="May nodes be marked?"),
+        "May nodes be marked?": choice_state({"$paused": END_LEASE}, otherwise="Mark nodes"),
         "Mark nodes": resources.invoke_under_lease(
             "mark_nodes",
             {"proposal": jsonata("$proposed.proposal"), "rings": jsonata("$found.rings")},
-            next="Are replacements needed?",
+            next="Read the pause after the mark",
             assign={"marked": jsonata("$states.result.Payload")},
             catch=UNDER_LEASE,
         ),
@@ -213,8 +242,9 @@ def _validation_states(resources: DisruptionResources) -> States:
 def _launch_states(resources: DisruptionResources) -> States:
     keys = {"plan": jsonata("$marked.plan"), "snapshot": jsonata("$found.snapshot")}
     return {
+        "Read the pause after the mark": _read_pause(resources, next="Are replacements needed?"),
         "Are replacements needed?": choice_state(
-            {"$marked.replacements > 0": "Record node claims"}, otherwise=END_LEASE
+            {"$marked.replacements > 0 and $not($paused)": "Record node claims"}, otherwise=END_LEASE
         ),
         "Record node claims": resources.invoke_under_lease(
             "record_node_claims",
@@ -228,13 +258,19 @@ def _launch_states(resources: DisruptionResources) -> States:
             catch=UNDER_LEASE,
         ),
         "Launch instances": resources.launches.launch_groups(
-            next="Record launches", catch=[Catch([EVERY_ERROR], END_LEASE)]
+            next="Record launches",
+            catch=[Catch([EVERY_ERROR], END_LEASE)],
+            assign={"paused": jsonata("$count($states.result[paused]) > 0")},
         ),
         "Record launches": resources.invoke_under_lease(
             "record_launches",
             {**keys, "launches": jsonata("$claims.launches")},
             next=END_LEASE,
-            assign={"launchedAt": jsonata("$millis()"), "unpublished": jsonata(APPEND_EVENTS)},
+            assign={
+                "launchedAt": jsonata("$millis()"),
+                "awaited": jsonata("$states.result.Payload.waiting"),
+                "unpublished": jsonata(APPEND_EVENTS),
+            },
             catch=UNDER_LEASE,
         ),
     }
@@ -253,7 +289,7 @@ def _release_states(resources: DisruptionResources) -> States:
         ),
         "Start a scale-up": resources.integrations.start_execution(
             resources.scale_up_arn,
-            execution_name("up", "disrupt"),
+            execution_name("up", "disrupt", milliseconds=True),
             {"reason": "the doorbell rang while nodes were chosen for disruption"},
             next="Are nodes marked?",
             on_error="Are nodes marked?",  # the sweep finds these pods, too
@@ -269,13 +305,14 @@ def _settling_states(resources: DisruptionResources) -> States:
         SETTLE: _invoke(
             resources,
             "settle_disruptions",
-            {"written": jsonata("$written")},
+            {"written": jsonata("$written"), "paused": jsonata("$paused"), "left": jsonata(TO_SETTLE)},
             next="May nodes be retired?",
             assign={
                 "settled": jsonata("$states.result.Payload"),
                 "requested": jsonata("$requested + $count($states.result.Payload.retire)"),
                 "undone": jsonata("$append($undone, $states.result.Payload.undone)"),
                 "initialized": jsonata("$registration.initialized"),
+                "awaited": jsonata(STILL_AWAITED),
             },
         ),
         "May nodes be retired?": choice_state(
@@ -289,28 +326,46 @@ def _settling_states(resources: DisruptionResources) -> States:
             on_error="Are replacements on their way?",  # a later execution requests the retirement again
         ),
         "Are replacements on their way?": choice_state(
-            {MAY_AWAIT: "Check registration", "$due and $not($surveyed) and $settled.waiting = 0": "Find candidates"},
+            {
+                MAY_AWAIT: "Check registration",
+                "$due and $not($surveyed)": "Find candidates",
+                "$not($holdsTurn)": HOW_IT_ENDED,
+            },
             otherwise=GIVE_BACK_TURN,
         ),
+    }
+
+
+def _awaiting_states(resources: DisruptionResources, awaited_alone: int) -> States:
+    return {
         "Check registration": resources.launches.check_registration(
             next="Has a replacement joined?", catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)]
         ),
         "Has a replacement joined?": choice_state(
-            {MUST_SETTLE: SETTLE, NODES_SETTLE: "Check registration"}, otherwise="Await nodes"
+            {MUST_SETTLE: SETTLE, awaited_for(awaited_alone): LET_OTHERS, NODES_SETTLE: "Check registration"},
+            otherwise="Await nodes",
+        ),
+        LET_OTHERS: resources.integrations.update_item(
+            resources.table,
+            END_OF_TURN,
+            next="Has a replacement joined?",
+            assign={"holdsTurn": False},
+            catch=[
+                # The turn is gone: an answer was lost, or a sweep took it. Other errors: the next check tries again
+                Catch(CONDITION_FAILED, "Has a replacement joined?", kept=False, assign={"holdsTurn": False}),
+                Catch([EVERY_ERROR], "Await nodes", kept=False),
+            ],
         ),
         "Await nodes": resources.launches.await_nodes(next="Check registration", on_error=GIVE_BACK_TURN),
     }
 
 
 def _final_states(resources: DisruptionResources) -> States:
-    update = ItemUpdate(
-        item_key(LEASE, DISRUPT), "REMOVE holder, disruptUntil", {":me": {"S": EXECUTION_ARN}}, condition="holder = :me"
-    )
     return {
         GIVE_BACK_TURN: resources.integrations.update_item(
-            resources.table, update, next="How did it end?", catch=[Catch([EVERY_ERROR], "How did it end?", kept=False)]
+            resources.table, END_OF_TURN, next=HOW_IT_ENDED, catch=[Catch([EVERY_ERROR], HOW_IT_ENDED, kept=False)]
         ),
-        "How did it end?": choice_state(
+        HOW_IT_ENDED: choice_state(
             {"$exists($failure.Error)": "The disruption failed", **refusal_branches("$found.refused")},
             otherwise="Summarise",
         ),
@@ -336,4 +391,10 @@ def _invoke(
         assign=assign,
         retry=retry,
         catch=[Catch([EVERY_ERROR], GIVE_BACK_TURN)],
+    )
+
+
+def _read_pause(resources: DisruptionResources, *, next: str) -> State:
+    return resources.integrations.read_pause(
+        resources.cluster, next=next, catch=[Catch([EVERY_ERROR], END_LEASE)], launching=True
     )

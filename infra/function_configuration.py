@@ -1,10 +1,9 @@
-"""Size and permissions of every function, in one table.
+"""Size and permissions of every function, in one table. A kind of item is a value of the partition key of the table in
+DynamoDB; a kind of document is the first part of a key in the bucket.
 
 A function calls either the Kubernetes API or AWS APIs, never both. Functions that call the Kubernetes API may run in
 the cluster's VPC. From there they reach no other AWS API than S3 and DynamoDB, through the gateway endpoints, which are
 free. Functions that call EC2 and other AWS services run outside any VPC.
-
-A kind of item is a value of the table's partition key; a kind of document is the first part of a key in the bucket.
 """
 
 from collections.abc import Mapping
@@ -44,16 +43,14 @@ class FunctionConfiguration:
     description: str
     calls: CalledApi
     timeout_seconds: int
-    """For a function under the lease less than the lease, which each function renews for its own timeout and 30
-    seconds."""
+    """Under the lease less than the lease, which each function renews for its own timeout and 30 seconds."""
     _: KW_ONLY
     needs_planner: bool = False
     """Whether the function needs the layer with numpy and HiGHS."""
     memory_mb: int = 256
     """CPU is proportional to memory: 1,769 MB is one core."""
     gets_items: tuple[str, ...] = ()
-    """Kinds for `dynamodb:GetItem`. A function that calls the Kubernetes API also gets CLUSTER, which has the only
-    endpoint to which it may send its token."""
+    """Kinds for `dynamodb:GetItem`. Functions in Kubernetes also get CLUSTER: the only endpoint for their tokens."""
     gets_items_in_batches: tuple[str, ...] = ()
     """Kinds for `dynamodb:BatchGetItem`."""
     queries_items: tuple[str, ...] = ()
@@ -108,7 +105,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
             "UNAVAILABLE",
             "WAVE",
         ),
-        updates_items=("EMPTY",),
+        updates_items=("EMPTY", "RECOMMENDED"),
         deletes_items=("EMPTY",),
         reads_documents=("free-addresses", "observed-memory", "pod-events", "spot-hours"),
         writes_documents=("observed-memory", "pod-events", "snapshots", "spot-hours", "surveys"),
@@ -119,11 +116,11 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.AWS,
         timeout_seconds=30,
         memory_mb=512,
-        gets_items=("BACKOFF", "LEASE"),
+        gets_items=("BACKOFF", "INSTANCE", "LEASE"),
         gets_items_in_batches=("INSTANCE",),
         queries_items=("ABSENT", "IMPAIRED", "LAUNCH", "RETIREMENT", "WAVE"),
-        updates_items=("ABSENT", "BACKOFF", "IMPAIRED", "LEASE", "RETIREMENT", "UNAVAILABLE"),
-        deletes_items=("ABSENT", "AWAITED", "IMPAIRED", "WAVE"),
+        updates_items=("ABSENT", "BACKOFF", "IMPAIRED", "INSTANCE", "LEASE", "RETIREMENT", "UNAVAILABLE"),
+        deletes_items=("ABSENT", "AWAITED", "IMPAIRED", "LAUNCH", "WAVE"),
         reads_documents=("surveys",),
         writes_documents=("consoles", "instances"),
         reads_pause=True,
@@ -325,8 +322,8 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=60,
         memory_mb=512,
-        gets_items=("BACKOFF",),
-        queries_items=("DISRUPTION",),
+        gets_items=("BACKOFF", "LEASE"),
+        queries_items=("DISRUPTION", "LAUNCH", "RETIREMENT"),
         updates_items=("BACKOFF", "DISRUPTION", "MOVED"),
         deletes_items=("DISRUPTION",),
         groups=(VIEWERS, STATUS_WRITERS, TAINTERS),
@@ -389,6 +386,9 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         timeout_seconds=180,
         gets_items=("LEASE",),
         reads_pause=True,
+    ),
+    "create_pause_parameter": FunctionConfiguration(
+        "Custom resource: creates the parameter that pauses Joiner", CalledApi.AWS, timeout_seconds=60
     ),
     "await_catalogue": FunctionConfiguration(
         "Custom resource: runs the first refresh of the catalogue", CalledApi.AWS, timeout_seconds=330

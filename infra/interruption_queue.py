@@ -1,7 +1,7 @@
 """Interruption notices of EC2 and AWS Health: event rules, a queue, and the function that handles the messages.
 
 EventBridge cannot filter by tags of instances, so the rules match notices of every instance of the account. The
-function knows Joiner's instances from the table, and drops other notices without a call of EC2.
+function knows Joiner's instances from the table, and drops other notices with a log line, without a call of EC2.
 """
 
 from collections.abc import Mapping

@@ -44,6 +44,7 @@ EC2_KINDS: Final = (
     "image|snapshot|fleet|instance|launch-template|network-interface|security-group|spot-instances-request|subnet"
     "|volume|key-pair|capacity-reservation|placement-group"
 )
+SHARED_KINDS: Final = "capacity-reservation|placement-group|security-group|subnet"
 
 SUPPRESSIONS: Final = (
     NagSuppression(
@@ -103,10 +104,10 @@ SUPPRESSIONS: Final = (
         "tests/infra/test_permissions.py holds the statements.",
     ),
     NagSuppression(
-        r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:ec2:[\w<>:-]*:\*:capacity-reservation/\*\]",
+        rf"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:ec2:[\w<>:-]*:\*:({SHARED_KINDS})/\*\]",
         r"[^/]+/ScaleUp/LaunchInstances/Role/DefaultPolicy/Resource",
-        "Node classes select capacity reservations by id or tags. Other accounts can share theirs, so no account is "
-        "named; EC2 lets an account use only its own reservations and shared ones.",
+        "Node classes select these by id or tags. Other accounts can share theirs, so no account is named; EC2 lets an "
+        "account use only its own resources and shared ones.",
     ),
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:iam::[\w<>:-]*:instance-profile/\*\]",
@@ -135,7 +136,7 @@ SUPPRESSIONS: Final = (
     NagSuppression(
         r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:states:[\w<>:-]*:[\w<>:-]*:execution:"
         r"joiner-(retire|scale-up|disrupt)-[\w-]+:\*\]",
-        r"[^/]+/Sweep/SurveyInstances/Role/DefaultPolicy/Resource",
+        r"[^/]+/(Sweep/SurveyInstances|Interruption/HandleInterruption)/Role/DefaultPolicy/Resource",
         "Executions of this cluster's own machines, whose names hold the time of their start.",
     ),
     NagSuppression(

@@ -9,6 +9,7 @@ from constructs import Construct
 from infra.function_triggers import create_custom_resource, create_schedule
 from infra.lambda_function import FunctionDependencies, LambdaFunction
 from infra.node_class_limits import node_class_limits
+from infra.node_role_settings import bare_role_name
 from infra.settings import Settings, node_role_name
 from joiner.names import CLUSTER_TAG, profile_path
 
@@ -32,16 +33,19 @@ class NodeIdentity(Construct):
     def __init__(self, scope: Construct, id: str, *, dependencies: FunctionDependencies) -> None:
         super().__init__(scope, id)
         settings, stack = dependencies.settings, Stack.of(self)
-        roles: list[iam.IRole] = [
-            iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(settings.node_roles.names)
-        ] or [self._make_role(settings)]
-        self.names = settings.node_roles.names or (node_role_name(settings),)
+        named = settings.node_roles.names or (node_role_name(settings),)
+        self.names = [bare_role_name(each) for each in named]
+        roles: list[iam.IRole] = (
+            [iam.Role.from_role_name(self, f"Role{index}", name) for index, name in enumerate(self.names)]
+            if settings.node_roles.names
+            else [self._make_role(settings)]
+        )
         self.own_arn, *self.arns = [
-            stack.format_arn(service="iam", region="", resource="role", resource_name=name)
-            for name in (node_role_name(settings), *self.names)
+            stack.format_arn(service="iam", region="", resource="role", resource_name=each)
+            for each in (node_role_name(settings), *named)
         ]
         self.windows_arns = [
-            arn for name, arn in zip(self.names, self.arns, strict=True) if name in settings.node_roles.windows_names
+            arn for each, arn in zip(named, self.arns, strict=True) if each in settings.node_roles.windows_names
         ]
         path = profile_path(settings.cluster, settings.region)
         self.profiles = [self._make_profile(name, role, path) for name, role in zip(self.names, roles, strict=True)]
@@ -82,7 +86,9 @@ class NodeIdentity(Construct):
         managed = settings.node_roles.manage_node_access_entry
         return {
             "JOINER_NODE_ROLES": ",".join(self.names),
-            "JOINER_WINDOWS_ROLES": ",".join(settings.node_roles.windows_names if managed else self.names),
+            "JOINER_WINDOWS_ROLES": ",".join(
+                map(bare_role_name, settings.node_roles.windows_names) if managed else self.names
+            ),
             "JOINER_INSTANCE_PROFILE": self.profile.ref,
             "JOINER_ROLE_PROFILES": ",".join(each.ref for each in self.profiles),
             "JOINER_IMAGE_OWNERS": ",".join(settings.image_owners),

@@ -227,7 +227,7 @@ def _ring_states(resources: RetirementResources) -> States:
         ),
         "Start a scale-up": resources.integrations.start_execution(
             resources.scale_up_arn,
-            execution_name("up", "retire"),
+            execution_name("up", "retire", milliseconds=True),
             {"reason": "pods of retiring nodes"},
             next="Has anything begun?",
             on_error="Has anything begun?",

@@ -321,7 +321,7 @@ def _give_up_lease(resources: MachineResources, *, next: str, on_error: str) -> 
 def _start_next_scale_up(resources: MachineResources, *, next: str, on_error: str) -> State:
     return resources.integrations.start_execution(
         jsonata("$states.context.StateMachine.Id"),
-        execution_name("up", "again"),
+        execution_name("up", "again", milliseconds=True),
         {"reason": "the doorbell rang while another execution could not plan"},
         next=next,
         on_error=on_error,

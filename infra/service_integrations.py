@@ -11,6 +11,7 @@ from infra.states_language import (
     EXECUTION_EXISTS,
     EXECUTION_NAME,
     LAMBDA_SERVICE_ERRORS,
+    LAMBDA_WAKES,
     PARAMETER_NOT_FOUND,
     RESULT,
     Catch,
@@ -32,6 +33,8 @@ FUNCTION_TIMEOUT_MARGIN: Final = 10
 task would leave the function running."""
 
 RETRY_LAMBDA_SERVICE: Final = Retry(LAMBDA_SERVICE_ERRORS, attempts=6)
+RETRY_WAKING_FUNCTION: Final = Retry(LAMBDA_WAKES, attempts=12, interval=5)
+"""For two minutes on average, because of the jitter."""
 RETRY_API_SERVER: Final = Retry(["Unreachable", "TooManyRequests"], attempts=4, interval=2)
 """For a cluster's API server that does not answer, or is too busy (`joiner.adapters.kube_errors`). EKS replaces its
 servers in upgrades and when they grow. Longer than for other errors: a quarter of a minute on average, because of the
@@ -127,7 +130,7 @@ class ServiceIntegrations:
             next=next,
             assign=assign,
             output=jsonata("$states.result.Payload"),
-            retry=(*retry, RETRY_LAMBDA_SERVICE, RETRY_API_SERVER, RETRY_FUNCTION_FAILURE),
+            retry=(*retry, RETRY_LAMBDA_SERVICE, RETRY_WAKING_FUNCTION, RETRY_API_SERVER, RETRY_FUNCTION_FAILURE),
             catch=catch,
         ).render()
 
@@ -198,9 +201,11 @@ class ServiceIntegrations:
             "Joiner is paused": succeed_state({"paused": True}),
         }
 
-    def read_pause(self, cluster: str, *, next: str, catch: Sequence[Catch]) -> State:
-        """Return a state that sets `$paused`: whether Joiner is paused. It leads to `next` in both cases."""
-        return self._read_pause(cluster, STOPS_EVERYTHING, next=next, if_missing=next, variable="paused", catch=catch)
+    def read_pause(self, cluster: str, *, next: str, catch: Sequence[Catch], launching: bool = False) -> State:
+        """Return a state that sets `$paused`: whether Joiner, or what is `launching`, is paused. It leads to `next` in
+        both cases."""
+        stops = STOPS_LAUNCHES if launching else STOPS_EVERYTHING
+        return self._read_pause(cluster, stops, next=next, if_missing=next, variable="paused", catch=catch)
 
     def unless_paused_meanwhile(self, cluster: str, *, next: str, paused: str, failed: str) -> States:
         """Return two states of a long loop in a Map, where no variable of the outer scope can be set.
@@ -236,7 +241,8 @@ class ServiceIntegrations:
 def execution_name(prefix: str, suffix: str, *, milliseconds: bool = False) -> str:
     """Return JSONata for the name of an execution: prefix, time to the second or millisecond, suffix.
 
-    Executions that are started within one second get one name, so that only the first of them starts.
+    Executions that are started within one second get one name, so that only the first of them starts. What gave the
+    lease back needs milliseconds: the execution of that second may have ended before, because the lease was held.
 
     >>> execution_name("up", "sweep")
     "'up-' & $now('[Y0001][M01][D01]T[H01][m01][s01]') & '-sweep'"

@@ -14,6 +14,7 @@ from typing import Annotated, Final, Literal
 
 from infra.commitment_settings import NO_COMMITMENTS, CommitmentSettings, check_commitments
 from infra.node_class_settings import NodeClassSettings
+from infra.node_role_settings import NodeRoleSettings, check_node_roles
 from infra.planning_settings import DEFAULT_PLANNING, PlanningSettings, check_planning
 from infra.price_settings import NO_PRICE_FILE, PriceSettings, check_prices
 from infra.region_names import REGION
@@ -60,8 +61,6 @@ RETENTION_DAYS: Final = (
 )
 """The periods that CloudWatch Logs accepts."""
 
-RoleName = TextPattern(r"[\w+=,.@-]{1,64}", "a role's name, without its path and without arn:")
-
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
@@ -71,22 +70,6 @@ class RuntimeSettings:
     """Lambda's newest runtime for which every dependency has wheels."""
     architecture: Literal["arm64", "x86_64", "host"] = "arm64"
     """A GB-second costs a fifth less than on x86_64."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRoleSettings:
-    """IAM roles that nodes may have: a limit that users of kubectl cannot raise."""
-
-    names: Annotated[tuple[str, ...], RoleName] = ()
-    """Names of existing roles. The first is the default. Each gets an instance profile. Empty: the deployment creates a
-    role with the four policies that EKS requires of nodes."""
-    windows_names: Annotated[tuple[str, ...], RoleName] = ()
-    """Those of the roles in `names` that Windows nodes have: their entries are of type EC2_WINDOWS, which also admits
-    Linux nodes. The type of an entry cannot be changed."""
-    manage_node_access_entry: bool = True
-    """Create the access entries of these roles. An entry that exists, because a node group of the cluster
-    uses the role, is used as it is. With the authentication mode CONFIG_MAP: map the roles in aws-auth. Set it to false
-    where something else admits the nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +223,7 @@ class Settings:
     """The cluster's authentication mode, as EKS describes it. With CONFIG_MAP the installer maps the roles of nodes and
     functions in the ConfigMap kube-system/aws-auth; with the other modes they have access entries. The deployment is
     refused if EKS describes another mode, because with the wrong mode no role has access."""
-    node_roles: NodeRoleSettings = NodeRoleSettings()
+    node_roles: NodeRoleSettings = field(default_factory=NodeRoleSettings)
     ceilings: CeilingSettings = CeilingSettings()
     nodes: NodeEstimateSettings = NodeEstimateSettings()
     planning: PlanningSettings = DEFAULT_PLANNING
@@ -296,7 +279,7 @@ def load_settings(path: Path) -> Settings:
     wrong = {mistake.field.partition(".")[0] for mistake in mistakes}  # checks below read only fields without mistakes
     if not wrong & {"cluster", "region", "nodeRoles"}:
         mistakes += _check_node_role_name(settings)
-        mistakes += _check_windows_roles(settings)
+        mistakes += check_node_roles(settings.node_roles)
         mistakes += _check_installer_role_name(settings)
     if "commitments" not in wrong:
         mistakes += check_commitments(settings.commitments)
@@ -327,18 +310,6 @@ def _check_node_role_name(settings: Settings) -> list[SettingsMistake]:
     cause = f"the node role would be named {name}, which is longer than IAM's {ROLE_NAME_LIMIT} characters"
     remedy = "create a role and write its name under nodeRoles.names"
     return [SettingsMistake("cluster", f"cluster is {settings.cluster!r}: {cause}: {remedy}")]
-
-
-def _check_windows_roles(settings: Settings) -> list[SettingsMistake]:
-    names = settings.node_roles.names
-    return [
-        SettingsMistake(
-            f"nodeRoles.windowsNames[{index}]",
-            f"nodeRoles.windowsNames[{index}] is {name!r}: nodes may not have that role: write it in nodeRoles.names",
-        )
-        for index, name in enumerate(settings.node_roles.windows_names)
-        if name not in names
-    ]
 
 
 def _check_installer_role_name(settings: Settings) -> list[SettingsMistake]:

@@ -67,6 +67,8 @@ class NotEmpty:
     remedy: str
 
 
+END: Final = "<stream end>"
+"""How PyYAML calls the end of the file."""
 MAX_DEPTH: Final = 20
 """Levels of lists and mappings in a file of settings. The deepest setting has five."""
 
@@ -126,11 +128,16 @@ def _in_one_line(error: yaml.YAMLError) -> str:
     ...     yaml.safe_load("a: [1")
     ... except yaml.YAMLError as error:
     ...     _in_one_line(error)
-    "expected ',' or ']', but got '<stream end>' in line 1, column 6"
+    "expected ',' or ']', but got the end of the file in line 1, column 6: close each bracket and quotation mark, or \
+write the value that is missing"
     """
     mark = getattr(error, "problem_mark", None)
     where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-    return f"{getattr(error, 'problem', None) or ' '.join(str(error).split())}{where}"
+    problem = str(getattr(error, "problem", None) or " ".join(str(error).split()))
+    if END in problem:
+        found = problem.replace(f"'{END}'", "the end of the file")
+        return f"{found}{where}: close each bracket and quotation mark, or write the value that is missing"
+    return f"{problem}{where}: write keys and values, one a line, and texts with special characters in quotes"
 
 
 def settings_error(path: Path, mistakes: Sequence[SettingsMistake]) -> SettingsError:

@@ -26,6 +26,14 @@ LAMBDA_SERVICE_ERRORS: Final = (
     "Lambda.ClientExecutionTimeoutException",
 )
 
+LAMBDA_WAKES: Final = (
+    "Lambda.ResourceNotReadyException",
+    "Lambda.ResourceConflictException",
+    "Lambda.EC2ThrottledException",
+)
+"""A function in a VPC that was idle for weeks is inactive: the first invocation fails, and Lambda makes it a network
+interface, which takes a minute or more. Source: Lambda, "Lambda function states"."""
+
 CONDITION_FAILED: Final = ("DynamoDB.ConditionalCheckFailedException", "DynamoDb.ConditionalCheckFailedException")
 """The optimised integration and the SDK integration spell the name of the service differently."""
 
@@ -127,7 +135,8 @@ class TaskState:
     next: str | None = None
     assign: Mapping[str, Any] | None = None
     output: Any = RESULT
-    retry: Sequence[Retry] = (Retry(["States.TaskFailed"], attempts=3),)
+    # States.TaskFailed stands for every error but a timeout
+    retry: Sequence[Retry] = (Retry(["States.TaskFailed", "States.Timeout"], attempts=3),)
     catch: Sequence[Catch] = ()
 
     def render(self) -> State:

@@ -67,8 +67,8 @@ OTHER_NODES: Final = '$instance_survey.retire[reason != "empty"]'
 
 PROPOSAL_DUE: Final = f"""($cluster_survey.disruption.due and $not({NODES_NEEDED}))"""
 
-DISRUPTION_DUE: Final = f"""$not($instance_survey.disrupting) and ($cluster_survey.disruption.unfinished > 0
-  or {PROPOSAL_DUE})"""
+DISRUPTION_DUE: Final = f"""$not($instance_survey.disrupting) and ($count($instance_survey.leftDisruptions) > 0
+  or $cluster_survey.disruption.staleMarks > 0 or {PROPOSAL_DUE})"""
 """A disruption that was left over is settled in any case. New ones wait until no pod needs a new node, because the
 proposal counts on the free resources of existing nodes. The virtual pods of unchanged CapacityBuffers are part of the
 proposal: a plan for them delays no disruption, because in a busy cluster one is due with every sweep."""
@@ -80,10 +80,11 @@ DUE_CONDITIONS: Final[Mapping[str, str]] = {
     "garbage": "$count($instance_survey.garbage) > 0",
     "rebuilding": "$count($instance_survey.rebuild) > 0",
     "disruption": DISRUPTION_DUE,
-    "drift": "$cluster_survey.drift.due = true",
+    "drift": "$cluster_survey.drift.due = true and $instance_survey.described != ''",
     "anotherSweep": "$cluster_survey.emptyLater > 0",
 }
-"""Each follow-up with the condition (JSONata) under which it is needed."""
+"""Each follow-up with the condition (JSONata) under which it is needed. Drift is detected by a later sweep if the
+instances could not be stored for it."""
 
 ANYTHING_DUE: Final = " or ".join(f"$due.{name}" for name in DUE_CONDITIONS)
 
@@ -249,6 +250,7 @@ def _survey_states(resources: SweepResources) -> States:
                 "survey": jsonata("$cluster_survey.survey"),
                 "retire": jsonata("[$cluster_survey.retire]"),
                 "drift": jsonata("$cluster_survey.drift.due = true"),
+                "disruptions": jsonata("[$cluster_survey.disruption.executions]"),
             },
             next="Is Joiner paused?",
             assign={"instance_survey": jsonata("$states.result.Payload")},
@@ -342,7 +344,8 @@ def _disruption_states(resources: SweepResources) -> States:
             execution_name("disrupt", "sweep"),
             {
                 "digest": jsonata(f"{due}.digest"),
-                "unfinished": jsonata(f"{due}.unfinished"),
+                "left": jsonata("[$instance_survey.leftDisruptions]"),
+                "staleMarks": jsonata(f"{due}.staleMarks"),
                 "due": jsonata(PROPOSAL_DUE),
             },
             next=MORE_EMPTY,

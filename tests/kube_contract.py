@@ -110,6 +110,18 @@ class KubeContract:
         assert after["metadata"]["labels"] == {"a": "b"}
         self.end_of(client, name)
 
+    def test_a_dry_run_creates_nothing_and_refuses_a_name_that_is_taken(self, client: Kube) -> None:
+        name = fresh("claim")
+        client.create(kinds.NODECLAIMS, claim(name), dry_run=True)
+        with pytest.raises(NotFound):
+            client.get(kinds.NODECLAIMS, name)
+
+        client.create(kinds.NODECLAIMS, claim(name))
+
+        with pytest.raises(AlreadyExists):
+            client.create(kinds.NODECLAIMS, claim(name), dry_run=True)
+        self.end_of(client, name)
+
     def test_a_finalizer_keeps_a_deleted_object(self, client: Kube) -> None:
         name = fresh("claim")
         client.create(kinds.NODECLAIMS, claim(name))

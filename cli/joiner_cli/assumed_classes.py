@@ -215,14 +215,15 @@ def _assume(
     ref: NodeClassRef, own: NodeClass | None, status: Manifest, zones: Iterable[str], overhead_price: float
 ) -> ResolvedNodeClass:
     node_class = own or NodeClass(ref.name, ref.kind)
-    there = sorted({one["zone"] for one in status.get("subnets") or () if one.get("zone")}) or sorted(zones)
+    ids = {one["zone"]: one.get("zoneID") or "" for one in status.get("subnets") or () if one.get("zone")}
+    there = sorted(ids) or sorted(zones)
     public = bool(node_class.associate_public_ip_address)
     region = next(map(names.region_of, there), "")
     return ResolvedNodeClass(
         name=ref.name,
         kind=ref.kind,
         ami_family=choose_family(node_class),
-        subnets=tuple(Subnet(f"subnet-{zone}", zone, public=public) for zone in there),
+        subnets=tuple(Subnet(f"subnet-{one}", one, zone_id=ids.get(one, ""), public=public) for one in there),
         images=tuple(_status_images(status)) or tuple(_family_images(node_class)),
         costs=compute_node_costs(node_class, region, overhead_price),
     )

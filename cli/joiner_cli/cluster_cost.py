@@ -28,6 +28,17 @@ SHARED: Final = ("cpu", "memory")
 POOL_KINDS: Final = ("NodePool", "Provisioner")
 
 
+def known_price(price_per_hour: float, unpriced: int) -> dict[str, float | None]:
+    """Return the fields of a price in $/h and a month: null if so many nodes have no known price.
+
+    >>> known_price(0.1, 0), known_price(0.1, 2)
+    ({'pricePerHour': 0.1, 'pricePerMonth': 73.0}, {'pricePerHour': None, 'pricePerMonth': None})
+    """
+    if unpriced:
+        return {"pricePerHour": None, "pricePerMonth": None}
+    return {"pricePerHour": price_per_hour, "pricePerMonth": round(price_per_hour * HOURS_A_MONTH, 2)}
+
+
 @dataclass(frozen=True, slots=True)
 class PoolCost:
     """The nodes of one pool. ``parts`` are those of the price in $/h; ``requested`` is the share of the allocatable CPU
@@ -56,8 +67,7 @@ class PoolCost:
         return {
             **({"nodePool": name, "nodePoolKind": kind} if self.pool else {}),
             "nodes": self.nodes,
-            "pricePerHour": self.price_per_hour,
-            "pricePerMonth": round(self.price_per_hour * HOURS_A_MONTH, 2),
+            **known_price(self.price_per_hour, self.unpriced),
             "priceParts": dict(self.parts),
             "requested": dict(self.requested),
             "unpriced": self.unpriced,
@@ -127,8 +137,7 @@ class ClusterCost:
         """Return the fields of `-o json`."""
         found: dict[str, Any] = {
             "nodes": self.nodes,
-            "pricePerHour": self.price_per_hour,
-            "pricePerMonth": round(self.price_per_hour * HOURS_A_MONTH, 2),
+            **known_price(self.price_per_hour, self.unpriced),
             "priceParts": self.parts,
             "unpriced": self.unpriced,
             "notJoined": self.booting,

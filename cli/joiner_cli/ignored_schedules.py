@@ -22,7 +22,7 @@ def _describe(kind: str, manifests: Iterable[Manifest]) -> Iterator[InvalidManif
     for one in manifests:
         metadata, spec = one["metadata"], one.get("spec") or {}
         text = (metadata.get("annotations") or {}).get(SCHEDULE)
-        if text is None or not _is_schedule(str(text)):
+        if text is None or not _opens(str(text)):
             continue
         name = (
             metadata["name"] if kind == "NodePool" else f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
@@ -32,9 +32,9 @@ def _describe(kind: str, manifests: Iterable[Manifest]) -> Iterator[InvalidManif
         yield InvalidManifest(f"{kind}/{name}", f"metadata.annotations[{SCHEDULE}]", str(text), remedy, "info")
 
 
-def _is_schedule(text: str) -> bool:
+def _opens(text: str) -> bool:
+    """Return whether the schedule has a window that can begin; the reader of the object reports the others."""
     try:
-        ReplicaSchedule.parse(text)
-    except ValueError:  # the reader of the object reports it
+        return ReplicaSchedule.parse(text).opens
+    except ValueError:
         return False
-    return True

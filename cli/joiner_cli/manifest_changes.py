@@ -6,36 +6,45 @@ Each change removes one rule. `joiner explain` proposes changes only after a pla
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
+from joiner import names
 from joiner.catalogue import Catalogue, compute_allocatable
 from joiner.catalogue.capacity_settings import find_volume_setting, list_capacity_settings
 from joiner.cluster import NodeSelectorTerm, Pod, PodConstraints, Requirements, Resources, Taint, Toleration
+from joiner.cluster.quantities import format_amount, round_up_amount
+from joiner.cluster.requirements import RENAMED
 from joiner.cluster.resources import EPHEMERAL_STORAGE
 from joiner.planning import Reason
 from joiner.pools import NodeClass, NodePool
 from joiner.pools.label_rules import key_fault
 
+MOST_ALTERNATIVES: Final = 3  # terms of a required node affinity for which a pod or a pool is changed
 DEVICE_FREE = frozenset({"cpu", "memory", "ephemeral-storage"})
 """Resources that a pod can request less of. Without a device it needs, a pod would not work."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeOfPod:
-    """``text`` continues the sentence "the pod would have to"."""
+    """``text`` continues the sentence "the pod would have to". ``shared`` says that the nodes of other pods count for
+    the rule that it removes, so that a plan that places those pods differently may not need the change.
+    """
 
     text: str
     apply: Callable[[Pod], Pod]
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeOfPool:
     """``text`` continues the sentence "the pool would have to". ``opens`` says that it allows more instance types,
-    zones or capacity types than the pod names.
+    zones or capacity types than the pod names. ``shared`` is that of `ChangeOfPod`.
     """
 
     text: str
     apply: Callable[[NodePool], NodePool]
     opens: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,7 @@ class ChangeOfClass:
     text: str
     owner: str
     apply: Callable[[NodeClass | None, NodePool], tuple[NodeClass | None, NodePool]]
+    shared: bool = False
 
 
 def changes_of_settings(
@@ -68,30 +78,48 @@ def changes_of_pod(pod: Pod, pool: NodePool, reason: Reason) -> list[ChangeOfPod
         ChangeOfPod(f"tolerate {taint}", partial(_tolerate, taint=taint))
         for taint in _untolerated(constraints, pool.taints)
     ]
-    if constraints.suits_no_node:
-        found.append(ChangeOfPod("fill in or remove its empty node selector terms", partial(_with, terms=None)))
-    elif any(term.names is not None for term in constraints.terms or ()):
-        found.append(ChangeOfPod("drop the node name that it requires", _drop_names))
-    found += [
-        ChangeOfPod(f"drop {key} {_values(key, constraints)}", partial(_drop_key, key=key))
-        for key in sorted({key for one in constraints.on_new_nodes() for key in one})
-    ]
+    if constraints.terms is not None:
+        found.append(DROP_AFFINITY)
+    if any(term.names is not None for term in constraints.terms or ()):
+        found.append(DROP_NAMES)
+    found += [_drop(key, constraints) for key in sorted({key for one in constraints.on_new_nodes() for key in one})]
     if constraints.spreads:
         own = "drop its topologySpreadConstraints"
         defaults = "give it topologySpreadConstraints with ScheduleAnyway, in place of the scheduler's default ones"
         by_default = any(one.by_default for one in constraints.spreads)
-        found.append(ChangeOfPod(defaults if by_default else own, partial(_with, spreads=())))
+        found.append(ChangeOfPod(defaults if by_default else own, partial(_with, spreads=()), shared=True))
         if not by_default and any(one.hard and not one.honors_taints for one in constraints.spreads):
             found.append(ChangeOfPod("set nodeTaintsPolicy: Honor in its topologySpreadConstraints", _honor_taints))
     if constraints.affinity:
-        found.append(ChangeOfPod("drop its podAffinity", partial(_with, affinity=())))
+        found.append(ChangeOfPod("drop its podAffinity", partial(_with, affinity=()), shared=True))
     if constraints.anti_affinity:
-        found.append(ChangeOfPod("drop its podAntiAffinity", partial(_with, anti_affinity=())))
+        found.append(ChangeOfPod("drop its podAntiAffinity", partial(_with, anti_affinity=()), shared=True))
     if constraints.host_ports:
         found.append(ChangeOfPod("drop its host ports", partial(_with, host_ports=())))
-    if reason.lacks and DEVICE_FREE.issuperset(reason.lacks):
-        found.append(ChangeOfPod(f"request {reason.short_of} less", partial(_request_less, lacks=reason.lacks)))
-    return found
+    return [*found, *changes_of_size(pod, reason.lacks)]
+
+
+def changes_of_size(pod: Pod, lacks: Resources) -> list[ChangeOfPod]:
+    """Return the change of what the pod requests, by the amounts that its text names; nothing if it requests less, or
+    lacks a device."""
+    if not lacks or not DEVICE_FREE.issuperset(lacks):
+        return []
+    amounts = Resources({name: round_up_amount(name, amount) for name, amount in lacks.items()})
+    if not amounts.fits(pod.requests):
+        return []
+    text = " and ".join(format_amount(name, amount) for name, amount in amounts.items())
+    return [ChangeOfPod(f"request {text} less", partial(_request_less, amounts=amounts))]
+
+
+def drops_within_terms(pod: Pod) -> Iterator[list[ChangeOfPod]]:
+    """Yield the changes that leave one expression of a term of the required node affinity. Fewer would leave more, and
+    without any the term would match no node."""
+    for term in (pod.constraints.terms or ())[:MOST_ALTERNATIVES]:
+        drops = [_drop(key, pod.constraints) for key in sorted(term.labels)]
+        if term.names is not None:
+            drops.append(DROP_NAMES)
+        if len(drops) > 1:
+            yield from ([one for one in drops if one is not kept] for kept in drops)
 
 
 def changes_of_pool(pod: Pod, pool: NodePool, wanted: Requirements) -> list[ChangeOfPool]:
@@ -113,7 +141,7 @@ def changes_of_pool(pod: Pod, pool: NodePool, wanted: Requirements) -> list[Chan
             open_key = partial(_allow, key=key, wanted=Requirements())
             found.append(ChangeOfPool(f"allow other values of {key}", open_key, opens=True))
     if pool.limits:
-        found.append(ChangeOfPool("raise its limits", lambda one: replace(one, limits=Resources())))
+        found.append(ChangeOfPool("raise its limits", lambda one: replace(one, limits=Resources()), shared=True))
     if pool.min_values:
         found.append(ChangeOfPool("lower its minValues", lambda one: replace(one, min_values={})))
     return found
@@ -126,6 +154,10 @@ def _untolerated(constraints: PodConstraints, taints: Sequence[Taint]) -> Iterat
 def _values(key: str, constraints: PodConstraints) -> str:
     alternatives = (one[key] for one in constraints.on_new_nodes() if key in one)
     return " or ".join(dict.fromkeys(map(str, alternatives)))
+
+
+def _declared(key: str, constraints: PodConstraints) -> str:
+    return " (its spec.os.name)" if key == names.OS and constraints.system else ""
 
 
 def _with(pod: Pod, **changes: object) -> Pod:
@@ -144,20 +176,33 @@ def _honor_taints(pod: Pod) -> Pod:
     return _with(pod, spreads=tuple(replace(one, honors_taints=True) for one in pod.constraints.spreads))
 
 
+def _drop(key: str, constraints: PodConstraints) -> ChangeOfPod:
+    text = f"drop {key} {_values(key, constraints)}{_declared(key, constraints)}"
+    return ChangeOfPod(text, partial(_drop_key, key=key))
+
+
 def _drop_key(pod: Pod, key: str) -> Pod:
+    """Return the pod without its expressions about the key. A term without another one stays, and matches no node."""
     terms = pod.constraints.terms
-    left = terms and tuple(NodeSelectorTerm(_without(term.labels, key), term.names) for term in terms)
-    any_node = left is None or any(term.empty for term in left)
-    return _with(pod, selector=_without(pod.constraints.selector, key), terms=None if any_node else left)
+    return _with(
+        pod,
+        selector=_without(pod.constraints.selector, key),
+        terms=terms and tuple(NodeSelectorTerm(_without(term.labels, key), term.names) for term in terms),
+        system="" if key == names.OS else pod.constraints.system,
+    )
 
 
 def _drop_names(pod: Pod) -> Pod:
-    left = tuple(NodeSelectorTerm(term.labels) for term in pod.constraints.terms or ())
-    return _with(pod, terms=None if any(term.empty for term in left) else left)
+    terms = pod.constraints.terms
+    return _with(pod, terms=terms and tuple(NodeSelectorTerm(term.labels) for term in terms))
 
 
-def _request_less(pod: Pod, lacks: Resources) -> Pod:
-    return _with(pod, requests=pod.requests - lacks)
+DROP_AFFINITY: Final = ChangeOfPod("drop its required node affinity", partial(_with, terms=None))
+DROP_NAMES: Final = ChangeOfPod("drop the node name that it requires", _drop_names)
+
+
+def _request_less(pod: Pod, amounts: Resources) -> Pod:
+    return _with(pod, requests=pod.requests - amounts)
 
 
 def _without(requirements: Requirements, key: str) -> Requirements:
@@ -175,4 +220,5 @@ def _allow(pool: NodePool, key: str, wanted: Requirements) -> NodePool:
         pool,
         requirements=Requirements({**_without(pool.requirements, key), **asked}),
         labels={one: value for one, value in pool.labels.items() if one != key},
+        instance_labels={one: value for one, value in pool.instance_labels.items() if RENAMED.get(one, one) != key},
     )

@@ -7,6 +7,7 @@ import importlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,10 +18,12 @@ from joiner.planning import PendingPod, Plan, Reason, Snapshot
 from joiner.planning.effort import Effort
 from joiner.planning.planner import plan, uncollected
 from joiner.pools import InvalidManifest, ResolvedNodeClass
+from joiner.pools.held_pods import find_held_pods, find_leaving_pods
 from joiner_cli.assumed_classes import assume_resolved_classes, check_unnamed_classes, class_problems
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.catalogue_settings import apply_settings
 from joiner_cli.ignored_schedules import describe_ignored_schedules
+from joiner_cli.invalid_object_names import find_names_beside_errors
 from joiner_cli.manifests import ManifestSet, read_documents, read_manifest_set
 from joiner_cli.missing_spot_prices import close_spot_pools, report_missing_prices
 from joiner_cli.region_problems import find_region_problems
@@ -28,6 +31,7 @@ from joiner_cli.selected_reservations import list_counted_reservations, remove_r
 from joiner_cli.settings_limits import SettingsLimits, describe_unchecked
 from joiner_cli.unknown_names import find_unknown_names
 from joiner_cli.unknown_reservations import FreeReservations, report_missing_reservations
+from joiner_cli.unknown_zone_ids import close_zone_id_pools, report_unknown_zone_ids
 
 SLOW_IMPORTS: Final = (
     "highspy",
@@ -127,6 +131,7 @@ def plan_manifests(request: PlanRequest) -> ManifestPlan:
     made = add_unplanned_pods(plan_snapshot(request, snapshot, inputs.catalogue, inputs.classes), snapshot)
     made = report_missing_prices(made, snapshot) if lacks_spot_prices(inputs.catalogue.catalogue) else made
     made = report_missing_reservations(made, snapshot, inputs.free)
+    made = report_unknown_zone_ids(made, snapshot, inputs.classes)
     seconds = time.perf_counter() - read
     return ManifestPlan(request, inputs.manifests, inputs.catalogue, inputs.classes, made, read - inputs.began, seconds)
 
@@ -157,10 +162,19 @@ def read_inputs(request: PlanRequest) -> PlanInputs:
     if request.instance_prices:
         classes = {key: replace(one, costs=None) for key, one in classes.items()}
     snapshot = _with_problems(request, manifest_set, found, classes)
+    snapshot = close_zone_id_pools(snapshot, classes)
     free = FreeReservations(found.catalogue, classes, counted=bool(reserved))
     if lacks_spot_prices(found.catalogue):
         snapshot = close_spot_pools(snapshot, free.has)
+    snapshot = hold_pods(snapshot, datetime.now(UTC))
     return PlanInputs(request, replace(manifest_set, snapshot=snapshot), found, classes, free, began)
+
+
+def hold_pods(snapshot: Snapshot, now: datetime) -> Snapshot:
+    """Return the snapshot in which pods that a drain will not evict soon need no node yet."""
+    leaving = find_leaving_pods(snapshot.pods, snapshot.nodes, snapshot.claims)
+    budgets = snapshot.disruption_budgets
+    return snapshot.holding(find_held_pods(leaving, snapshot.nodes, snapshot.claims, budgets, now))
 
 
 def _with_problems(
@@ -173,7 +187,10 @@ def _with_problems(
         nodes=manifests.lists.get("nodes", ()),
         classes=[each for plural in NODE_CLASS_RESOURCES for each in manifests.lists.get(plural, ())],
     )
-    unknown = find_unknown_names(manifests.pending, manifests.snapshot, found.catalogue)
+    unknown = [
+        *find_unknown_names(manifests.pending, manifests.snapshot, found.catalogue),
+        *find_names_beside_errors(manifests.invalid, manifests.snapshot, found.catalogue),
+    ]
     checked = {**classes, **check_unnamed_classes(manifests.snapshot, classes, request.limits.policy)}
     of_classes = class_problems(checked.values(), _by_key(manifests))
     unchecked = describe_unchecked(

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from joiner.adapters.pause import Pause
-from joiner.names import pause_parameter
+from joiner.names import PAUSED, pause_parameter
 from joiner_cli.deployed_stack import Region, check_cluster_name, exit_with_error
 
 SECONDS: Final = 5
@@ -26,8 +26,8 @@ def pause_command(cluster: ClusterArgument, region: Region = None) -> None:
     Joiner launches and terminates no nodes; instances that are booting may still join.
     Exit code 0: Joiner is paused. 1: a call to AWS failed, or no Joiner is deployed for the cluster.
     """
-    _set(cluster, region, paused=True)
-    typer.echo(f"Joiner is paused in {cluster}")
+    changed = _set(cluster, region, paused=True)
+    typer.echo(f"Joiner is paused in {cluster}" if changed else f"Joiner was paused in {cluster} already")
 
 
 def resume_command(cluster: ClusterArgument, region: Region = None) -> None:
@@ -39,7 +39,8 @@ def resume_command(cluster: ClusterArgument, region: Region = None) -> None:
     typer.echo(f"Joiner acts in {cluster}")
 
 
-def _set(cluster: str, region: str | None, *, paused: bool) -> None:
+def _set(cluster: str, region: str | None, *, paused: bool) -> bool:
+    """Return whether this changed something; a resumption always does."""
     check_cluster_name(cluster)
     import boto3  # imported late: boto3 loads slowly
     from botocore.config import Config
@@ -54,7 +55,10 @@ def _set(cluster: str, region: str | None, *, paused: bool) -> None:
     except (BotoCoreError, ValueError) as error:  # botocore raises a plain ValueError for an invalid endpoint URL
         exit_with_error(describe_aws_error(error, needs=needed))
     try:
-        Pause(client, cluster).set(paused)
+        switch = Pause(client, cluster)
+        if paused and switch.value() == PAUSED:  # another write would move the time since when it is paused
+            return False
+        switch.set(paused)
     except AWS_ERRORS as error:
         if isinstance(error, ClientError) and error.response["Error"]["Code"] == "ParameterNotFound":
             exit_with_error(
@@ -62,3 +66,4 @@ def _set(cluster: str, region: str | None, *, paused: bool) -> None:
                 "and AWS_PROFILE"
             )
         exit_with_error(describe_aws_error(error, needs=needed))
+    return True

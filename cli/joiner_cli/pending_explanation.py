@@ -6,6 +6,7 @@ size; then limits and the constraints between pods. ``remedies`` says what would
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import product
 
 from joiner import names
@@ -18,13 +19,16 @@ from joiner.catalogue.reserved_offerings import list_reserved_offerings
 from joiner.cluster import Pod, Requirements, VolumeUnusable, sum_resources
 from joiner.cluster.quantities import format_amount
 from joiner.planning import Offer, Reason, Snapshot
-from joiner.planning.model.node_offers import INSTANCE_LABELS, node_labels
+from joiner.planning.model.node_labels import node_labels, open_keys
+from joiner.planning.model.pool_offers import explain_closure
 from joiner.planning.output.explanation import NO_TERMS
 from joiner.pools import NodePool
 from joiner_cli.manifest_plan import ManifestPlan
 from joiner_cli.missing_spot_prices import SPOT_POD, SPOT_POOLS
 from joiner_cli.remedies import RemedySearch
 from joiner_cli.rendering.text_columns import format_columns, format_dollars
+from joiner_cli.unknown_zone_ids import ZONE_ID_POD
+from joiner_cli.what_if_plans import plan_with_spot
 
 POOL, OFFERED, POD, SIZE, FITS = range(5)
 """The rules that exclude an instance type, in the order of the planner; FITS means that none of them does."""
@@ -47,13 +51,21 @@ def explain_pending_pod(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan
     """Return the lines about a pending pod: its requests, and the reason of each pool."""
     asked = ", ".join(format_amount(name, value) for name, value in pod.requests.items() if name != "pods")
     lines = [f"{pod.key} stays pending. It requests {asked or 'nothing'}."]
+    with_spot = cache(partial(plan_with_spot, found))
     for reason in reasons:
         pool = find_pool(reason.pool, found)
         lines += ["", f"{reason.pool or 'Every pool'}: {reason.reason}."]
-        if pool is not None and (reason.reason == SPOT_POD or _has_spot_only(pool, found)):
-            lines.append(f"  What would have to change: {RemedySearch.of(pod, pool, reason, found).describe()}.")
+        if pool is None:
             continue
-        if pool is None or _closed(pool, found):
+        lacks_price = reason.reason == SPOT_POD or _has_spot_only(pool, found)
+        if reason.reason == ZONE_ID_POD:
+            continue
+        if not lacks_price and _closed(pool, found):
+            lines += _describe_closure(pool, reason, found)
+            continue
+        remedy = RemedySearch.of(pod, pool, reason, found, with_spot).describe()
+        if lacks_price:
+            lines.append(f"  What would have to change: {remedy}.")
             continue
         groups = group_types(pod, pool, found)
         if pod.constraints.untolerated(pool.taints) is None:
@@ -64,7 +76,7 @@ def explain_pending_pod(pod: Pod, reasons: Sequence[Reason], found: ManifestPlan
         if reason.nearest:
             short = f"; it is short of {reason.short_of}" if reason.lacks else ""
             lines.append(f"  Nearest: {describe_offer(reason.nearest)}{short}.")
-        lines.append(f"  What would have to change: {RemedySearch.of(pod, pool, reason, found).describe()}.")
+        lines.append(f"  What would have to change: {remedy}.")
     return "\n".join(lines)
 
 
@@ -73,6 +85,12 @@ def _closed(pool: NodePool, found: ManifestPlan) -> bool:
     resolved = found.classes.get(pool.class_ref.key)
     unusable = resolved is None or not resolved.ready or pool.key in found.manifests.snapshot.closed_pools
     return unusable or pool.deleting or pool.replicas is not None
+
+
+def _describe_closure(pool: NodePool, reason: Reason, found: ManifestPlan) -> list[str]:
+    """Return why no pod gets a node of the pool, if the reason of this pod is another one."""
+    why = explain_closure(pool, found.manifests.snapshot, found.classes.get(pool.class_ref.key))
+    return [f"  No other pod gets a node of it: {why}."] if why and why not in reason.reason else []
 
 
 def _first_rule(group: TypeGroup, reason: Reason) -> str:
@@ -87,11 +105,11 @@ def group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[Ty
     daemons = found.manifests.snapshot.daemon_sets
     grouped: dict[tuple[int, str], list[str]] = {}
     own = found.manifests.snapshot.node_class(pool)
-    capacities, efa = NodeCapacities(own, pool), EFA in pod.requests
+    capacities, efa, of_pool = NodeCapacities(own, pool), EFA in pod.requests, _open_labels(pool, wanted)
     for known in found.catalogue.catalogue.types.values():
         stage, rule = _first_failed_rule(pod, pool, known, wanted, found)
         if stage == FITS:
-            labels = node_labels(pool, own, known, "", "")
+            labels = {**node_labels(pool, own, known, "", ""), **of_pool}
             overhead = sum_resources(one.requests for one in daemons if one.runs_on(labels, pool.taints))
             lacks = {*pod.requests.lacking(capacities.allocatable(known, efa=efa) - overhead)}
             if lacks := lacks.union(capacities.exhausted(known)):
@@ -100,6 +118,15 @@ def group_types(pod: Pod, pool: NodePool | None, found: ManifestPlan) -> list[Ty
                 stage, rule = SIZE, f"too small: short of {' and '.join(sorted(lacks))}{tight}"
         grouped.setdefault((stage, rule), []).append(known.name)
     return [TypeGroup(stage, rule, tuple(sorted(types))) for (stage, rule), types in sorted(grouped.items())]
+
+
+def _open_labels(pool: NodePool, wanted: Sequence[Requirements]) -> dict[str, str]:
+    """Return values, which the pod accepts, for the labels that the pool leaves open."""
+    for one in wanted:
+        both = {key: pool.requirements[key] & one.on(key) for key in open_keys(pool)}
+        if all(both.values()):
+            return {key: str(values.any_value()) for key, values in both.items() if not values.absent}
+    return {}
 
 
 def _pod_requirements(pod: Pod, snapshot: Snapshot) -> tuple[Requirements, ...]:
@@ -120,10 +147,10 @@ def _first_failed_rule(
 ) -> tuple[int, str]:
     """Return the stage and the rule for one type; the pod's size is not checked here."""
     labels = node_labels(pool, found.manifests.snapshot.node_class(pool), known, "", "")
-    open_keys = {key for key in pool.requirements if not INSTANCE_LABELS.fullmatch(key) and key not in pool.labels}
+    left_open = set(open_keys(pool))
     place = {names.ZONE, names.CAPACITY_TYPE, names.TENANCY, names.REGION, names.HOSTNAME}
-    if key := _unmet_key(pool.requirements, labels, place | open_keys):
-        return POOL, f"the pool requires {key} {pool.requirements[key]}"
+    if key := _unmet_key(pool.requirements, labels, place | left_open):
+        return POOL, f"the pool requires {pool.describe_requirement(key)}"
     resolved = found.classes[pool.class_ref.key]
     if exclusion := find_exclusion(known, found.manifests.snapshot.node_class(pool), resolved):
         by = f"{exclusion.field} of {resolved.key} excludes it" if exclusion.field else "the IPv6 cluster excludes it"
@@ -133,18 +160,18 @@ def _first_failed_rule(
         known, tenancies, list_reserved_offerings(resolved.reservations, known)
     )
     if not offerings and known.offerings:
-        required = f"the pool requires {names.TENANCY} {pool.requirements.on(names.TENANCY)}"
+        required = f"the pool requires {pool.describe_requirement(names.TENANCY)}"
         return OFFERED, "it is not sold as a Dedicated Instance" if tenancies else required
     offered = [one for one in offerings if one.available and one.zone in resolved.zones]
     allowed = [
         one
         for one in offered
-        if pool.requirements.allow({**labels, **_offering_labels(one), **dict.fromkeys(open_keys, "")})
-        or not _unmet_key(pool.requirements, {**labels, **_offering_labels(one)}, open_keys | {names.HOSTNAME})
+        if pool.requirements.allow({**labels, **_offering_labels(one), **dict.fromkeys(left_open, "")})
+        or not _unmet_key(pool.requirements, {**labels, **_offering_labels(one)}, left_open | {names.HOSTNAME})
     ]
     if not allowed:
         return OFFERED, "it has no offering in the zones and capacity types of the pool"
-    rules = {_failed_pod_requirement(one, labels, allowed, open_keys, pool) for one in wanted}
+    rules = {_failed_pod_requirement(one, labels, allowed, left_open, pool) for one in wanted}
     if rules and "" not in rules:
         return POD, f"the pod requires {' or '.join(sorted(rules))}"
     return (FITS, "") if wanted else (POD, _unsatisfiable_affinity(pod))
@@ -156,15 +183,15 @@ def _unsatisfiable_affinity(pod: Pod) -> str:
 
 
 def _failed_pod_requirement(
-    wanted: Requirements, labels: Mapping[str, str], allowed: Iterable[Offering], open_keys: set[str], pool: NodePool
+    wanted: Requirements, labels: Mapping[str, str], allowed: Iterable[Offering], left_open: set[str], pool: NodePool
 ) -> str:
     """Return the pod requirement that no offering of this type satisfies; empty if an offering satisfies all."""
     rules = []
     for offering in allowed:
         there = {**labels, **_offering_labels(offering)}
-        key = _unmet_key(wanted, there, open_keys)
+        key = _unmet_key(wanted, there, left_open)
         if not key:
-            closed = [key for key in wanted if key in open_keys and not (wanted[key] & pool.requirements[key])]
+            closed = [key for key in wanted if key in left_open and not (wanted[key] & pool.requirements[key])]
             key = closed[0] if closed else ""
         if not key:
             return ""

@@ -12,7 +12,7 @@ from joiner import names
 from joiner.cluster import Pod
 from joiner.cluster.quantities import format_amount
 from joiner.lifecycle.node_deadlines import registration_deadline
-from joiner.planning import ExistingNode, PlannedNode, Snapshot
+from joiner.planning import ExistingNode, Plan, PlannedNode, Snapshot
 from joiner.planning.planner import plan
 from joiner.pools.timestamps import format_timestamp
 from joiner_cli.manifest_plan import ManifestPlan
@@ -24,6 +24,7 @@ from joiner_cli.pending_explanation import (
     find_pool,
     group_types,
 )
+from joiner_cli.rendering.plan_table import describe_simplification
 from joiner_cli.rendering.text_columns import format_columns, format_dollars
 from joiner_cli.rendering.text_columns import shorten_names as listed
 from joiner_cli.unrequested_types import NO_TYPES, UnrequestedTypes, find_unrequested_types
@@ -110,9 +111,9 @@ def _explain_new_node(pod: Pod, node: PlannedNode, found: ManifestPlan) -> str:
     ]
     same = [one for one in node.alternatives[1:] if one.price_per_hour <= offer.price_per_hour]
     if same:
-        lines.append(
-            f"As good: {', '.join(f'{one.instance_type} in {one.zone}' for one in same[:4])}{and_more(len(same) - 4)}."
-        )
+        better = " or cheaper" if any(one.price_per_hour < offer.price_per_hour for one in same) else ""
+        places = ", ".join(f"{one.instance_type} in {one.zone}" for one in same[:4])
+        lines.append(f"As good{better}: {places}{and_more(len(same) - 4)}.")
     lines += _describe_left_out(node, unrequested)
     lines.append(f"Next best: {_plan_next_best(node, found)}")
     return "\n".join(lines)
@@ -125,10 +126,12 @@ def _explain_choice(
     usable = {name for group in large for name in group.types if name not in unrequested.kinds}
     number = len(usable | {node.instance_type})
     can = f"{number:,} instance {'type' if number == 1 else 'types'} of {node.pool} can hold it"
+    changed = describe_simplification(found.plan)
+    simplified = f", simplified: {changed}" if changed else ""
     if not others:
-        return f"{can}; this is the cheapest plan found, with the pod alone on its node."
+        return f"{can}; this is the cheapest plan found{simplified}, with the pod alone on its node."
     price = format_dollars(found.plan.price_per_hour)
-    return f"{can}; with {listed(others, most=4)} this one is part of the cheapest plan found ({price}/h)."
+    return f"{can}; with {listed(others, most=4)} this one is part of the cheapest plan found ({price}/h){simplified}."
 
 
 def _explain_unrequested(node: PlannedNode, others: Sequence[str], unrequested: UnrequestedTypes) -> list[str]:
@@ -170,19 +173,28 @@ def _plan_next_best(node: PlannedNode, found: ManifestPlan) -> str:
         return f"without {node.instance_type} there is no place for {listed(left)}."
     more = other.price_per_hour - node.price_per_hour
     kinds = sorted({f"{one.instance_type} in {one.zone}" for one in other.nodes})
-    where = f"on {', '.join(kinds)}" if kinds else "on other nodes of the plan"
+    if any(mine & set(one.pods) for one in other.existing):
+        kinds.append("other nodes of the plan")
+    where = f"on {' and '.join(kinds)}"
     number = "its pod" if len(mine) == 1 else f"its {len(mine)} pods"
     change = (
         f"{format_dollars(more)}/h more"
         if more > 0
         else "no more"
         if more == 0
-        else f"{format_dollars(-more)}/h less; a longer --deadline finds that"
+        else f"{format_dollars(-more)}/h less{_why_dearer(found.plan)}"
     )
     return (
         f"without {node.instance_type} {number} would go {where} for {format_dollars(other.price_per_hour)}/h, "
         f"{change}."
     )
+
+
+def _why_dearer(found: Plan) -> str:
+    """Return why a plan was not the cheapest one: it is simplified, or its search was cut short."""
+    if describe_simplification(found):
+        return "; the plan is simplified (see above)"
+    return "; a longer --deadline finds that" if found.cut_short else "; a longer --deadline may find that"
 
 
 def _explain_existing_node(pod: Pod, there: ExistingNode, found: ManifestPlan) -> str:

@@ -62,6 +62,8 @@ def read_limits(path: Path | None) -> SettingsLimits:
         raise UnreadableInput(
             "--settings", "this installation cannot read settings", "use a checkout of Joiner, after `make setup`"
         ) from error
+    if path.is_dir():
+        raise UnreadableInput(str(path), "it is a folder", "name a settings file in it, such as clusters/NAME.yaml")
     if not path.is_file():
         raise UnreadableInput(str(path), "there is no such file", "name a settings file, such as clusters/NAME.yaml")
     try:

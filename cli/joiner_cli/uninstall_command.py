@@ -27,6 +27,7 @@ from joiner_cli.unexpected_errors import INTERRUPTED
 
 NODES_LEFT: Final = 2
 POLL_SECONDS: Final = 5.0  # seconds
+WAIT_MINUTES: Final = 60.0
 MAX_NAMED_NODES: Final = 5  # nodes in one line of progress
 
 
@@ -44,13 +45,19 @@ def uninstall_command(
     ],
     region: Region = None,
     wait: Annotated[bool, typer.Option(help="Wait until no node is left (drain).")] = True,
-    timeout: Annotated[float, typer.Option(metavar="MINUTES", min=0, help="How long to wait.")] = 60,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="MINUTES", min=0, help=f"How long to wait ({WAIT_MINUTES:g} by default).")
+    ] = None,
 ) -> None:
     """Prepare the deletion of the stack (`cdk destroy`), which is refused while nodes run.
 
     Exit code 0: the stack can be deleted. 2: nodes are left and are being drained. 1: a call to AWS failed, or no
     Joiner is deployed for the cluster. 130: interrupted; the drain continues.
     """
+    if timeout is not None and not wait:
+        exit_with_error("--timeout and --no-wait exclude each other: leave one of them out")
+    if nodes is NodeHandling.KEEP and (timeout is not None or not wait):
+        exit_with_error("--timeout and --no-wait are for --nodes drain: with keep, there is nothing to wait for")
     here = DeployedStack.find(cluster, region)
     needs = (
         f"ssm:GetParameter and ssm:PutParameter on {pause_parameter(cluster)}, ec2:DescribeInstances, "
@@ -63,7 +70,9 @@ def uninstall_command(
             if nodes is NodeHandling.KEEP:
                 _report_kept(here, left)
                 return
-            _drain(here, left, until=time.monotonic() + 60 * timeout if wait else 0)
+            _drain(
+                here, left, until=time.monotonic() + 60 * (WAIT_MINUTES if timeout is None else timeout) if wait else 0
+            )
     except KeyboardInterrupt:
         commentary.print(
             "joiner: interrupted; the drain continues. Run this again to wait for it, or stop it: joiner pause "

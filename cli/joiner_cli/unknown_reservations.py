@@ -175,7 +175,7 @@ def report_missing_reservations(made: Plan, snapshot: Snapshot, free: FreeReserv
     found = [
         InvalidManifest(
             pool.key,
-            f"{pool.node_path}.requirements[{names.CAPACITY_TYPE}]",
+            pool.requirement_field(names.CAPACITY_TYPE),
             write_values(pool.requirements.on(names.CAPACITY_TYPE)),
             free.remedy(pool),
             "warning",

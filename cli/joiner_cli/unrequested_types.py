@@ -67,11 +67,12 @@ def find_unrequested_types(pod: Pod, pool: NodePool, found: ManifestPlan) -> Unr
 
 def _list_closed(group: PodGroup, pool_offers: PoolOffers) -> list[NodeOffer]:
     """Return the offers that accept the group and could hold it, and of which it may not open a node."""
-    openings = [variant.openings for variant in pool_offers.variants]
-    accepted = reduce(or_, (one.accepted[group.index] for one in openings), 0)
-    opened = reduce(or_, (one.opened[group.index] for one in openings), 0)
-    offers = (pool_offers.launchable[position] for position in bit_positions(accepted & ~opened))
-    return [one for one in offers if fits(group, one.free)]
+    opened = reduce(or_, (variant.openings.opened[group.index] for variant in pool_offers.variants), 0)
+    found: dict[int, NodeOffer] = {}
+    for variant in pool_offers.variants:
+        offers = map(variant.launchable.__getitem__, bit_positions(variant.openings.accepted[group.index] & ~opened))
+        found |= {one.index: one for one in offers if fits(group, one.free)}
+    return [found[position] for position in sorted(found)]
 
 
 def _list_openers(groups: Sequence[PodGroup], pool_offers: PoolOffers, one: NodeOffer) -> frozenset[str]:

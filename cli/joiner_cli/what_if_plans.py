@@ -5,10 +5,12 @@ from dataclasses import replace
 from typing import Final
 
 from joiner import names
+from joiner.catalogue.assumed_spot_offerings import assume_spot_offerings
 from joiner.cluster import Node
 from joiner.planning import Snapshot
 from joiner.planning.effort import Effort
-from joiner_cli.manifest_plan import ManifestPlan
+from joiner_cli.manifest_plan import ManifestPlan, add_unplanned_pods, plan_snapshot
+from joiner_cli.missing_spot_prices import SPOT_POOLS
 
 WHAT_IF_SECONDS: Final = 0.5  # a what-if plan concerns a few pods
 
@@ -37,3 +39,13 @@ def apply_plan(found: ManifestPlan, *, without: str = "", pending: str = "") -> 
     )
     waiting = {one.pod for one in found.plan.pending}
     return replace(before, nodes=(*before.nodes, *nodes), pods=tuple(pod for pod in pods if pod.key not in waiting))
+
+
+def plan_with_spot(found: ManifestPlan) -> ManifestPlan:
+    """Return the plan of the same manifests with Spot Instances, for which the catalogue has no prices."""
+    before, loaded = found.manifests.snapshot, found.catalogue
+    closed = {key: reason for key, reason in before.closed_pools.items() if reason not in SPOT_POOLS}
+    snapshot = replace(before, closed_pools=closed)
+    loaded = replace(loaded, catalogue=assume_spot_offerings(loaded.catalogue))
+    made = add_unplanned_pods(plan_snapshot(found.request, snapshot, loaded, found.classes), snapshot)
+    return replace(found, manifests=replace(found.manifests, snapshot=snapshot), catalogue=loaded, plan=made)

@@ -37,6 +37,7 @@ from joiner.lifecycle.boot_failures import BootFailure, counts_for_pool, find_bo
 from joiner.lifecycle.interrupted_claims import take_noted_claims
 from joiner.lifecycle.node_closing import taint_patch
 from joiner.lifecycle.other_autoscalers import refusal_reason
+from joiner.lifecycle.recorded_retirement import is_about
 from joiner.lifecycle.registration import is_registered
 from joiner.lifecycle.retirement import (
     OF_A_DISRUPTION,
@@ -208,22 +209,19 @@ class RetirementStart:
         records: JoiningRecords,
         now: datetime,
     ) -> BegunRetirement | SkippedClaim | Objection:
-        request, owner = candidate.request, task.execution.arn
+        request = candidate.request
         if why := rules.objection(candidate):
             return Objection(why)
-        noted = self._retirements.begin(
-            request.claim, owner, str(request.reason), int(now.timestamp()), ends_by=task.execution.ends_by
-        )
-        if noted is None:
+        if (noted := self._take(candidate, task, now)) is None:
             return SkippedClaim(request.claim, "another execution retires it")
         hold = _count_failure(records, candidate, noted)
         if candidate.voluntary:
             node = self._taint(candidate.node)
             if why := self._objection_after_taint(candidate, rules, now):
                 return Objection(why)
-            claim, refusals = self._delete(candidate.claim, request.reason), list[Event]()
+            claim, refusals = self._delete(candidate.claim, request.reason, noted.deadline), list[Event]()
         else:
-            claim = self._delete(candidate.claim, request.reason)
+            claim = self._delete(candidate.claim, request.reason, noted.deadline)
             node, refusals = self._taint_if_allowed(candidate)
         claim, failure = self._write_failure(claim, request.reason, noted, hold, now)
         retiring = candidate.begin(claim, node, noted.since)
@@ -238,6 +236,24 @@ class RetirementStart:
         )
         reported = retirement_events.report_beginning(claim, node, request.reason, noted.launch_failure, failure)
         return BegunRetirement(retiring, moving, (*reported, *refusals), _of_pool(claim, failure))
+
+    def _take(self, candidate: RetirementCandidate, task: Task, now: datetime) -> Retirement | None:
+        """Record this execution as the owner; return None if another one is. A former claim's record starts over."""
+        moment, reason = int(now.timestamp()), str(candidate.request.reason)
+        noted = self._retirements.begin(
+            candidate.request.claim,
+            task.execution.arn,
+            reason,
+            moment,
+            instance=candidate.instance,
+            ends_by=task.execution.ends_by,
+            anew=candidate.claim is not None and not candidate.claim.deleting,
+        )
+        if noted is None or is_about(noted, candidate.instance):
+            return noted
+        if candidate.claim is not None and (its := candidate.claim.instance_id):
+            self._retirements.start_over(noted.claim, noted.owner, reason, moment, instance=its)
+        return Retirement(noted.claim, owner=noted.owner, attempt=1, since=moment)
 
     def _objection_after_taint(self, candidate: RetirementCandidate, rules: RetirementRules, now: datetime) -> str:
         if candidate.node is None:
@@ -261,7 +277,7 @@ class RetirementStart:
             return claim, failure
         return after, failure
 
-    def _delete(self, claim: NodeClaim | None, reason: RetirementReason) -> NodeClaim | None:
+    def _delete(self, claim: NodeClaim | None, reason: RetirementReason, ends_at: int) -> NodeClaim | None:
         """Delete the claim and return it; its finalizer keeps it until its instance is gone.
 
         The pool's limit for the drain starts now.
@@ -274,7 +290,7 @@ class RetirementStart:
             except NotFound:
                 return None
             claim = get_claim(self._kube, claim.kind, claim.name)
-        if claim is not None and (dated := with_deadline(claim, reason)) is not None:
+        if claim is not None and (dated := with_deadline(claim, reason, ends_at)) is not None:
             annotation = {TERMINATION_TIMESTAMP: dated.annotations[TERMINATION_TIMESTAMP]}
             self._kube.patch(kind_of(claim), claim.name, {"metadata": {"annotations": annotation}})
             return dated

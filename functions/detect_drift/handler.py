@@ -28,8 +28,10 @@ from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_dr
 from joiner.disruption.ended_capacity_reservations import ON_DEMAND_LABELS, has_left_reservation, relabel_claim
 from joiner.lifecycle.declared_status import find_status_patch
 from joiner.planning import Snapshot
-from joiner.pools import InvalidManifest, NodeClaim, complete_classes, write_claim_status
+from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass, complete_classes, write_claim_status
 from joiner.reporting.drift_events import report_drift, report_ended_reservation
+from joiner.reporting.events import Event
+from joiner.reporting.plan_events import report_class_not_ready, report_mistakes
 from joiner.reporting.shortened_reasons import shortened
 
 logger = Logger()
@@ -95,12 +97,13 @@ class DriftDetection:
         written = [each for each, answer in answers if answer is None]
         failed = [f"{each.before.key}: {answer}" for each, answer in answers if answer is not None]
         failed += [f"{each.before.key}: no time was left" for each in late]
-        failed += [*unlabelled, *self._report_classes(declared, desired, now)]
+        failed += [*unlabelled, *self._write_classes(declared, desired, now)]
         changed = [each.after for each in written if each.condition_changes]
         pools = desired.pools
         events = [
             *(report_ended_reservation(claim) for claim in ended),
             *(event for claim in changed for event in report_drift(claim, pools.get(claim.pool_key))),
+            *_report_classes(declared, desired),
         ]
         for unwritten in publish_events(self._kube, events, at=now, instance=task.execution.name):
             logger.warning("an event could not be written", reason=unwritten)
@@ -144,20 +147,20 @@ class DriftDetection:
                 logger.info("the node is gone", nodeclaim=claim.name, node=claim.node_name)
         self._kube.patch(kind_of(claim), claim.name, changes)
 
-    def _report_classes(self, declared: DeclaredClasses, desired: DesiredNodes, now: datetime) -> list[str]:
+    def _write_classes(self, declared: DeclaredClasses, desired: DesiredNodes, now: datetime) -> list[str]:
         """Write the status of the classes that were resolved; return what could not be written."""
-        current = {
-            key: one
-            for key, one in desired.resolved.items()
-            if key in desired.classes and one.generation == desired.classes[key].generation
-        }
+        current = _list_current(desired)
         find_patch = partial(find_status_patch, pools={}, classes=current, problems=declared.problems, at=now)
         return write_declared_statuses(self._kube, declared.manifests, find_patch, self._time_left)
 
     def _desired(self, keys: Mapping[str, str]) -> tuple[DesiredNodes, list[NodeClaim], DeclaredClasses]:
         lists = {kind.plural: self._kube.list(kind) for kind in LISTED}
         world = Snapshot.from_lists(lists)
-        manifests = [{**manifest, "kind": kind.kind} for kind in kinds.NODE_CLASSES for manifest in lists[kind.plural]]
+        manifests = [
+            {**manifest, "apiVersion": kind.api_version, "kind": kind.kind}
+            for kind in kinds.NODE_CLASSES
+            for manifest in lists[kind.plural]
+        ]
         resolved = documents.get_node_classes(self._store, keys["classes"])
         desired = DesiredNodes(
             pools={pool.key: pool for pool in world.pools},
@@ -177,6 +180,23 @@ class DriftDetection:
             self._kube.patch(kind_of(claim), claim.name, status, subresource="status")
         if change.stamped:
             self._kube.patch(kind_of(claim), claim.name, {"metadata": {"annotations": dict(change.stamped)}})
+
+
+def _list_current(desired: DesiredNodes) -> dict[str, ResolvedNodeClass]:
+    """Return the classes that have not changed since they were resolved, by key."""
+    return {
+        key: one
+        for key, one in desired.resolved.items()
+        if key in desired.classes and one.generation == desired.classes[key].generation
+    }
+
+
+def _report_classes(declared: DeclaredClasses, desired: DesiredNodes) -> list[Event]:
+    """Return the events of classes that are not ready or have mistakes. A scale-up has the same, but only of the
+    classes of pools, and only if pods or pools need it."""
+    current = _list_current(desired).items()
+    mistakes = report_mistakes(declared.manifests, declared.problems, ())
+    return mistakes + [event for key, one in current for event in report_class_not_ready(desired.classes[key], one)]
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -9,21 +9,22 @@ be read does not delay the other nodes.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
+from functions.evict_pods.reopened_nodes import ClosedNode, close_nodes
 from functions.evict_pods.rollout_restarts import MARK, RolloutRestarts, RolloutRound
-from functions.evict_pods.volume_attachments import list_awaited_volumes
+from functions.evict_pods.volume_attachments import VolumeAttachments
 from joiner.adapters import environment, metrics
-from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import get_claim, write_status
 from joiner.adapters.kube_errors import Conflict, EvictionBlocked, KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
-from joiner.adapters.kube_nodes import delete_pod, list_pods_on_each, patch_node, read_node
+from joiner.adapters.kube_nodes import delete_pod, list_pods_on_each
 from joiner.adapters.ledger_items import Retirement
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_each_in_time
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
 from joiner.adapters.payload import Execution
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.drain_blockers import describe_blocker
@@ -38,7 +39,7 @@ from joiner.lifecycle.draining import (
     drain_order,
     pause,
 )
-from joiner.lifecycle.node_closing import taint_patch
+from joiner.lifecycle.recorded_retirement import is_about
 from joiner.lifecycle.retirement import (
     RetirementReason,
     RetirementStage,
@@ -59,6 +60,8 @@ ASKED_AT_ONCE: Final = 400
 """A pass that has requested so many evictions begins with no further node: more would exceed the function's timeout.
 The next pass does the others, and begins with those that were not tried or not refused.
 """
+
+NO_TIME: Final = "no time was left in this pass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +102,19 @@ class PodEviction:
         self._time_left = time_left
         self._kube = kube
         self._retirements = retirements
+        self._attachments = VolumeAttachments(kube)
 
     def answer(
         self, execution: Execution, entries: Sequence[RetiringClaim], pause_before: int, now: datetime
     ) -> dict[str, Any]:
         """Return ``{"claims", "pause", "evicted"}``: all claims with stages, and the seconds to the next pass."""
         draining = [each for each in entries if each.stage is RetirementStage.DRAINING]
+        self._attachments = VolumeAttachments(self._kube)
         self._retirements.see((one.claim for one in draining), execution.arn, int(now.timestamp()))
-        noted = self._retirements.all() if draining else {}
+        noted = self._read_records(draining)
         rounds = self._rounds(draining, noted, now)
+        cut_short = self._time_left.over
+        self._note_progress(execution.arn, rounds, noted, int(now.timestamp()))
         for unwritten in publish_events(
             self._kube,
             [event for one_round in rounds.values() for event in one_round.events],
@@ -116,7 +123,8 @@ class PodEviction:
         ):
             logger.warning("an event could not be written", reason=unwritten)
         moments = [one_round.next_at for one_round in rounds.values() if one_round.next_at is not None]
-        progress = any(one_round.progress for one_round in rounds.values())
+        # What a pass has no time for may be due, and does not wait until other pods leave
+        progress = cut_short or any(one_round.progress for one_round in rounds.values())
         quiet = all(one_round.quiet for one_round in rounds.values())
         return {
             "claims": [
@@ -125,6 +133,23 @@ class PodEviction:
             "pause": pause(pause_before, progress=progress, now=now, next_at=min(moments, default=None), quiet=quiet),
             "evicted": sum(one_round.asked for one_round in rounds.values()),
         }
+
+    def _read_records(self, draining: Sequence[RetiringClaim]) -> dict[str, Retirement]:
+        """Return what is recorded about these claims, by claim."""
+        found = self._retirements.all() if draining else {}
+        return {
+            one.claim: found[one.claim]
+            for one in draining
+            if one.claim in found and is_about(found[one.claim], one.instance)
+        }
+
+    def _note_progress(
+        self, owner: str, rounds: Mapping[str, DrainRound], noted: Mapping[str, Retirement], now: int
+    ) -> None:
+        """Record which claims pods left, so that they do not back off: at the first time, then once a minute."""
+        progressed = {claim: noted.get(claim, Retirement(claim)) for claim, each in rounds.items() if each.asked}
+        due = [claim for claim, each in progressed.items() if each.attempt or now - each.progressed_at >= SELDOM]
+        self._retirements.note_progress(due, owner, now)
 
     def _rounds(
         self, draining: Sequence[RetiringClaim], noted: Mapping[str, Retirement], now: datetime
@@ -138,22 +163,23 @@ class PodEviction:
             node: _read_pods(found)
             for node, found in list_pods_on_each(self._kube, {one.node for one in there}).items()
         }
-        mismatches = self._close(
-            there
-        )  # after pods are listed: pods of a node that takes the name later are not in the list
+        # After pods are listed: pods of a node that takes the name later are not in the list
+        closed = close_nodes(self._kube, there)
+        there = [_note_closing(one, closed[one.claim], int(now.timestamp())) for one in there]
         budget = CallBudget()
         rounds = {
             one.claim: DrainRound(one.at(RetirementStage.DRAINED, "it has no node")) for one in draining if not one.node
         }
         rounds |= {one.claim: DrainRound(one.lost("its instance is gone")) for one in draining if one.claim in lost}
         known = {one.claim: noted.get(one.claim) or Retirement(one.claim) for one in there}
-        # Nodes whose evictions were all refused come last, the longest ago first: they do not use up each pass, and all
-        # of them are tried again.
-        order = {one: (one.refused_at, *_order(pods[one.node], known[one.claim].deadline)) for one in there}
+        order = {one: _order(one, pods[one.node], known[one.claim].deadline) for one in there}
         for one in sorted(there, key=lambda each: order[each]):
+            if self._time_left.over:
+                rounds[one.claim] = DrainRound(one.at(RetirementStage.DRAINING, NO_TIME))
+                continue
             try:
                 rounds[one.claim] = self._round(
-                    one, known[one.claim], budget, now, mismatch=mismatches[one.claim], pods=pods[one.node]
+                    one, known[one.claim], budget, now, closed=closed[one.claim], pods=pods[one.node]
                 )
             except (KubeError, ValueError) as reason:
                 logger.warning(
@@ -169,47 +195,18 @@ class PodEviction:
         budget: CallBudget,
         now: datetime,
         *,
-        mismatch: str | KubeError | ValueError,
+        closed: ClosedNode | KubeError | ValueError,
         pods: Sequence[DrainingPod] | KubeError | ValueError,
     ) -> DrainRound:
         """Return the result for one node; raise what kept its node or its pods from being read."""
-        if isinstance(mismatch, Exception):
-            raise mismatch
-        if mismatch:
+        if isinstance(closed, Exception):
+            raise closed
+        if mismatch := closed.mismatch:
             logger.info("its node is gone", node=one.node, nodeclaim=one.claim, instance=one.instance, reason=mismatch)
             return DrainRound(one.at(RetirementStage.DRAINED, mismatch))
         if isinstance(pods, Exception):
             raise pods
         return self._drain(one, pods, noted, budget, now)
-
-    def _close(self, draining: Sequence[RetiringClaim]) -> dict[str, str | KubeError | ValueError]:
-        """Taint nodes again whose taint was removed; otherwise their drain would never end.
-
-        Return by claim: a sentence if the node of this name belongs to another instance; empty if it is the
-        claim's node or if there is none; an error if that is unknown. After an error this pass changes nothing on the
-        node.
-        """
-        found: dict[str, str | KubeError | ValueError] = {}
-        for one, answer in call_each(draining, self._close_one, Exception):
-            if isinstance(answer, Exception) and not isinstance(answer, KubeError | ValueError):
-                raise answer
-            found[one.claim] = answer
-        return found
-
-    def _close_one(self, one: RetiringClaim) -> str:
-        try:
-            manifest = self._kube.get(kinds.NODES, one.node)
-        except NotFound:
-            return ""
-        instance = str((manifest.get("spec") or {}).get("providerID") or "").rpartition("/")[2]
-        owners = [str(each.get("name")) for each in manifest["metadata"].get("ownerReferences") or ()]
-        if mismatch := one.find_mismatch(instance, owners):
-            return mismatch
-        try:
-            patch_node(self._kube, read_node(manifest), taint_patch)
-        except (KubeError, ValueError) as reason:
-            logger.warning("a node could not be closed", node=one.node, nodeclaim=one.claim, reason=str(reason))
-        return ""
 
     def _drain(
         self, one: RetiringClaim, pods: Sequence[DrainingPod], noted: Retirement, budget: CallBudget, now: datetime
@@ -233,7 +230,8 @@ class PodEviction:
         next_at = min(filter(None, (plan.next_at, rollouts.next_at)), default=None)
         here = {pod.uid[:MARK] for pod in plan.waiting}
         restarted = tuple(sorted({*rollouts.restarted, *one.restarted} & here))
-        waits = replace(one.at(RetirementStage.DRAINING, why), emptied=0, restarted=restarted, refused_at=refused_at)
+        waits = one.at(RetirementStage.DRAINING, why)
+        waits = replace(waits, emptied=0, opened_at=0, restarted=restarted, refused_at=refused_at)
         return DrainRound(waits, asked, next_at, tuple(events))
 
     def _replace(
@@ -258,7 +256,7 @@ class PodEviction:
         waits = DrainWaits(one, claim, until, now)
         if (ready_at := waits.pods_may_come_until) is not None:
             return DrainRound(waits.awaiting_pods(), next_at=ready_at, quiet=True)
-        volumes = list_awaited_volumes(self._kube, one.node, pods) if waits.in_time else []
+        volumes = self._attachments.list_awaited_volumes(one.node, pods) if waits.in_time else []
         if waits.awaits(volumes):
             self._write_status(claim, as_detaching(claim, volumes, at=now) if claim else None)
             events = tuple(retirement_events.report_detaching(one, claim, volumes))
@@ -311,6 +309,17 @@ class PodEviction:
             logger.warning("a claim's status could not be written", nodeclaim=claim.name, reason=str(reason))
 
 
+def _note_closing(one: RetiringClaim, closed: ClosedNode | KubeError | ValueError, now: int) -> RetiringClaim:
+    """Return the claim with the time when a pass first saw its node closed, or open; a node that was open is closed
+    from now, if it could be closed.
+    """
+    if isinstance(closed, Exception):
+        return one
+    if not closed.was_open:
+        return replace(one, closed_at=one.closed_at or now, opened_at=0)
+    return replace(one, closed_at=now if closed.closed else 0, opened_at=one.opened_at or now)
+
+
 def _read_pods(found: Iterable[Mapping[str, Any]] | KubeError) -> Sequence[DrainingPod] | KubeError | ValueError:
     """Return the pods of a node, or why they cannot be read."""
     if isinstance(found, KubeError):
@@ -321,8 +330,22 @@ def _read_pods(found: Iterable[Mapping[str, Any]] | KubeError) -> Sequence[Drain
         return invalid
 
 
-def _order(pods: Sequence[DrainingPod] | KubeError | ValueError, deadline: int) -> tuple[float, int, int, float]:
-    return drain_order([] if isinstance(pods, Exception) else pods, deadline)
+def _order(
+    one: RetiringClaim, pods: Sequence[DrainingPod] | KubeError | ValueError, deadline: int
+) -> tuple[float, ...]:
+    """Return by what the nodes of a pass are ordered: by their recorded deadlines, then those for which the last pass
+    had no time.
+
+    Nodes whose evictions were all refused come last, also those with a deadline, the longest ago first: they do not use
+    up each pass, and all of them are tried again.
+    """
+    first = (deadline or inf) if not one.refused_at else inf
+    return (
+        first,
+        one.why != NO_TIME,
+        one.refused_at,
+        *drain_order([] if isinstance(pods, Exception) else pods, deadline),
+    )
 
 
 def _blocker(pod: DrainingPod, reason: KubeError) -> str:

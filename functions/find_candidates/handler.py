@@ -6,7 +6,7 @@ initialized.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,10 +17,12 @@ from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import PLANNED, SELECTING, ClusterView, ListedCluster
+from joiner.adapters.held_pod_lists import mark_held_pods
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import yet_unstored
+from joiner.adapters.ledger_items import LaunchRecord, yet_unstored
 from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
+from joiner.adapters.unwritten_claims import find_launched, list_unlaunched, with_launched
 from joiner.lifecycle.claim_progress import assess_progress, open_assignments
 from joiner.lifecycle.other_autoscalers import refusal_reason
 from joiner.planning import Snapshot
@@ -69,16 +71,21 @@ class CandidateListing:
             return {**found, "refused": refused, "why": refused}
         if not task.lease_number and lease.is_held(int(now.timestamp())):
             return {**found, "why": "another execution plans or launches nodes"}
-        if self._ledger.unrecorded_launches():  # pool limits would not count its instances, so no others are launched
-            return {**found, "why": "the outcome of a launch is not recorded yet"}
+        launches = self._ledger.unrecorded_launches()  # before the claims are listed, on which others are by then
         if task.lease_number and (left := yet_unstored(lease.stored_at, now)):
             self._sleep(left)  # the snapshot must have the change behind a ring that `rings` counts
         assigned = {claim: each.classes for claim, each in self._ledger.assignments().items()}
-        lists = apply_buffer_schedules(self._view.lists(expected_claims=assigned), now)
-        world = Snapshot.from_lists(lists)
+        launched = find_launched(launches)
+        lists = with_launched(apply_buffer_schedules(self._view.lists(expected_claims=assigned), now), launched)
+        lists, world = mark_held_pods(lists, Snapshot.from_lists(lists), now)
+        if _are_moving(launches, world.claims, int(now.timestamp())):
+            return {**found, "why": "the outcome of a launch is not recorded yet"}
         candidates = _count(world.claims)
         if not candidates:
             return {**found, "why": "no node is initialized and stays"}
+        unreadable = {name for launch in launches if launch.unreadable for name in launch.claims}
+        in_flight = list_unlaunched(world.claims, {*launched, *unreadable})
+        # Without the slots of claims that are not written: a pod that moves would wait for one for days
         state = assess_progress(world.claims, launching=(), watched=(), lease=0)
         kept = open_assignments(state.on_their_way, assigned, world.nodes, world.pods)
         key = documents.put_snapshot(
@@ -87,7 +94,8 @@ class CandidateListing:
             lists,
             assignments=kept,
             assigned=assigned,
-            in_flight=(),
+            in_flight=in_flight,
+            unwritten=in_flight,
             default_spreads=self._default_spreads,
             rollouts=find_rollouts(self._view, world, now),
         )
@@ -96,6 +104,15 @@ class CandidateListing:
 
 def _count(claims: Sequence[NodeClaim]) -> int:
     return sum(claim.initialized and not claim.deleting for claim in claims)
+
+
+def _are_moving(launches: Iterable[LaunchRecord], claims: Iterable[NodeClaim], at: int) -> bool:
+    """Return whether a scale-up continues one of the launches now. It may be refused by an admission policy for days,
+    or nobody can read it: no disruption waits for that, unless not even its claims are known. Then nobody knows which
+    limits do not count its instances.
+    """
+    there = {claim.name for claim in claims}
+    return any(not launch.claims if launch.unreadable else not launch.waits(at, there) for launch in launches)
 
 
 @logger.inject_lambda_context(clear_state=True)

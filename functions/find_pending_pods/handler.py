@@ -33,16 +33,18 @@ from functions.find_pending_pods.batch_looks import BatchLooks, Look, SearchTime
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.cluster_view import PLANNED, SELECTING, ClusterView, ListedCluster
+from joiner.adapters.held_pod_lists import mark_held_pods
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord, Lease, yet_unstored
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.store import Store
+from joiner.adapters.unwritten_claims import find_launched, list_unlaunched, with_launched
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.cluster import Pod
 from joiner.lifecycle.buffer_planning import are_buffers_due, describe_buffers, is_free_capacity_due
-from joiner.lifecycle.claim_progress import assess_progress, list_uncovered_pods, open_assignments
+from joiner.lifecycle.claim_progress import assess_progress, find_uncovered_pods, open_assignments
 from joiner.lifecycle.copied_claims import read_as_claims_of_users
 from joiner.lifecycle.declared_status import (
     count_outdated_overlays,
@@ -68,8 +70,8 @@ from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
 from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
+from joiner.pools import NodeClaim
 from joiner.pools.pool_holds import PoolHold
-from joiner.pools.retiring_nodes import find_retiring_nodes
 from joiner.pools.scheduled_pools import apply_schedules
 
 logger = Logger()
@@ -173,11 +175,11 @@ class PendingPodSearch:
         """Read what the ledger records, if it was not read before, and then the lists of the cluster."""
         recorded = recorded or self._recorded(now)
         known = recorded.launching | set(recorded.assignments)
-        lists = read_as_claims_of_users(
-            apply_buffer_schedules(self._view.lists(expected_claims=known), now), recorded=known
-        )
+        listed = with_launched(self._view.lists(expected_claims=known), find_launched(recorded.launches))
+        lists = read_as_claims_of_users(apply_buffer_schedules(listed, now), recorded=known)
         # The virtual pods of buffers belong to no batch
-        return _Reading(recorded, lists, Snapshot.from_lists({**lists, "capacitybuffers": ()}))
+        world = Snapshot.from_lists({**lists, "capacitybuffers": ()})
+        return _Reading(recorded, *mark_held_pods(lists, world, now, self._view.disruption_budgets))
 
     def _recorded(self, now: datetime) -> "_Recorded":
         """Read the ledger, all at the same time.
@@ -226,10 +228,8 @@ class PendingPodSearch:
             late=find_late_claims(world.claims, world.nodes, now),
         )
         kept = open_assignments(progress.on_their_way, recorded.assignments, world.nodes, world.pods)
-        pods = list_uncovered_pods(world.pods, kept.values(), leaving=find_retiring_nodes(world.nodes, world.claims))
-        pools = apply_schedules(world.pools, now)
-        missing = count_missing_replicas(pools, world.claims, world.nodes, recorded.launching)
-        asked = _describe_pending(pods, missing, read)
+        pods = find_uncovered_pods(world.pods, kept.values(), world.nodes, world.claims)
+        asked = _describe_pending(pods, now, read)
         answers, at = recorded.back_offs, int(now.timestamp())
         classes = find_classes_to_plan(asked, answers, at)
         found = {
@@ -251,6 +251,7 @@ class PendingPodSearch:
                 assignments=kept,
                 assigned=recorded.assignments,
                 in_flight=[claim.name for claim in progress.entering],
+                unwritten=recorded.find_unwritten(world.claims),
                 pending_classes=asked,
                 default_spreads=self._default_spreads,
             )
@@ -293,6 +294,11 @@ class _Recorded:
     def launching(self) -> set[str]:
         return {claim for launch in self.launches for claim in launch.claims}
 
+    def find_unwritten(self, claims: Sequence[NodeClaim]) -> list[str]:
+        """Return the claims without the outcome of their launch; others of the launch may have theirs."""
+        failing = (launch for launch in self.launches if launch.unreadable or launch.failed_writes.tries)
+        return list_unlaunched(claims, {name for launch in failing for name in launch.claims})
+
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
@@ -313,16 +319,18 @@ def _unreported(lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> int:
 
 def _describe_pending(
     pods: Sequence[Pod],
-    missing: Mapping[str, int],
+    now: datetime,
     read: "_Reading",
 ) -> dict[str, PendingPodClass]:
     """Describe the pending pods, the missing nodes of static pools, the standalone claims, the capacity buffers, and
     what is to settle about node classes, for their back-offs."""
     lists, world, unavailable, holds = read.lists, read.world, read.recorded.unavailable, read.recorded.holds
+    pools, launching = apply_schedules(world.pools, now), read.recorded.launching
+    missing = count_missing_replicas(pools, world.claims, world.nodes, launching)
     return {
         **describe_pending_classes(pods, bound=world.pods, lists=lists, unavailable=unavailable, holds=holds),
         **describe_missing_replicas(missing, lists=lists, unavailable=unavailable, holds=holds),
-        **describe_claims_to_launch(world.claims, read.recorded.launching, lists=lists, unavailable=unavailable),
+        **describe_claims_to_launch(world.claims, launching, lists=lists, unavailable=unavailable),
         **describe_buffers(
             lists,
             served=bool(capacity_buffer_pods(lists)[0]),

@@ -9,19 +9,22 @@ that already retires the claim reads the record. While Joiner is paused nothing 
 pause finds what was lost.
 
 Most events of an account are about instances that are not Joiner's. One batch read of the ledger finds Joiner's
-instances, without a call to EC2. A message that cannot be parsed is logged and dropped. A message that cannot be
+instances, without a call to EC2; one log line says which others were ignored. The sweep records the instances of claims
+that this deployment did not launch. A message that cannot be parsed is logged and dropped. A message that cannot be
 handled is received again, and ends in the dead-letter queue.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 from botocore.exceptions import BotoCoreError, ClientError
 
+from functions.handle_interruption.batch_facts import BatchFacts, LostInstances, PauseReadOnce, RetirementOwners
 from joiner.adapters import environment
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error
@@ -30,17 +33,25 @@ from joiner.adapters.executions import Executions, ring_scale_up
 from joiner.adapters.immediate_termination_records import record_launch_failure
 from joiner.adapters.interruption_records import InterruptionWarnings
 from joiner.adapters.ledger import Ledger
-from joiner.adapters.ledger_items import OfferingKey, Pairing
+from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.pause import PauseSwitch
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.catalogue.interruption_history import SpotPlace
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
+from joiner.item_keys import INSTANCE
 from joiner.lifecycle.interruptions import Interruption, InterruptionKind, UnknownEvent, read_interruptions
 from joiner.lifecycle.retirement import RetirementReason
 from joiner.names import SPOT
 
 logger = Logger()
+
+SHOWN: Final = 10  # instances in a log line
+
+IGNORED: Final = (
+    "messages are ignored: this cluster's table does not contain their instances, which it neither launched nor found "
+    "with a NodeClaim, or which were retired meanwhile"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +102,15 @@ class InterruptionQueue:
         interruptions = self._with_instances({str(record["messageId"]): _read(record) for record in records}, again)
         ours = self._ledger.pairings({each.instance for found in interruptions.values() for each in found})
         known = {message: [each for each in found if each.instance in ours] for message, found in interruptions.items()}
+        self._log_ignored(each for found in interruptions.values() for each in found if each.instance not in ours)
         losses = LostInstances(
             self._ec2, self._ledger, {each.instance for found in known.values() for each in found if each.is_loss}
         )
-        paused = PauseReadOnce(self._pause)
+        facts = BatchFacts(losses, RetirementOwners(self._executions, self._retirements), PauseReadOnce(self._pause))
         waiting: list[str] = []
         for message, found in known.items():
             try:
-                needed = [self._take(each, ours[each.instance].claim, losses, paused, now) for each in found]
+                needed = [self._take(each, ours[each.instance].claim, facts, now) for each in found]
             except Exception:  # the queue retries this message; the others of the batch do not wait for it
                 logger.exception("a message comes again", messageId=message)
                 again.append(message)
@@ -136,9 +148,18 @@ class InterruptionQueue:
             for message, found in interruptions.items()
         }
 
-    def _take(
-        self, news: Interruption, claim: str, losses: "LostInstances", paused: "PauseReadOnce", now: datetime
-    ) -> bool:
+    def _log_ignored(self, strangers: Iterable[Interruption]) -> None:
+        """Log once for a batch which messages are ignored because the ledger does not contain their instances."""
+        unreadable, found = self._ledger.unreadable_ids(INSTANCE), list(strangers)
+        ignored = [each for each in found if each.instance not in unreadable]
+        if ignored:
+            messages = Counter(each.kind.value for each in ignored)
+            instances = sorted({each.instance for each in ignored})
+            logger.info(IGNORED, messages=dict(messages), count=len(instances), instances=instances[:SHOWN])
+        if broken := sorted({each.instance for each in found} & unreadable):
+            logger.error("messages are ignored: the records of their instances cannot be read", instances=broken)
+
+    def _take(self, news: Interruption, claim: str, facts: BatchFacts, now: datetime) -> bool:
         """Record one interruption; return whether it needs a retirement."""
         logger.info(
             f"{news.kind.value} of an instance of ours", instance=news.instance, nodeclaim=claim, state=news.state
@@ -146,12 +167,12 @@ class InterruptionQueue:
         if news.kind is InterruptionKind.REBALANCE:
             self._recommendations.note(claim, news.instance, int(now.timestamp()))
             return False
-        if paused.on():
+        if facts.paused.on():
             logger.warning("Joiner is paused: nothing is retired", nodeclaim=claim, instance=news.instance)
             return False
         if news.reason is not None:
-            return self._note_warning(news, news.reason, claim, now)
-        if losses.works(news.instance):
+            return self._note_warning(news, news.reason, claim, facts.owners, now)
+        if facts.losses.works(news.instance):
             logger.warning(
                 "an instance that was reported as ending runs",
                 instance=news.instance,
@@ -159,10 +180,12 @@ class InterruptionQueue:
                 state=news.state,
             )
             return False
-        self._note_death(losses.instance(news.instance), claim, now)
-        return self._note_loss(news, claim, losses, now)
+        self._note_death(facts.losses.instance(news.instance), claim, now)
+        return self._note_loss(news, claim, facts, now)
 
-    def _note_warning(self, news: Interruption, reason: RetirementReason, claim: str, now: datetime) -> bool:
+    def _note_warning(
+        self, news: Interruption, reason: RetirementReason, claim: str, owners: RetirementOwners, now: datetime
+    ) -> bool:
         """Record a warning; return if it needs a retirement. An active owner reads it in its next pass, or when it
         gives the claim up: so the owner is read after the warning is recorded.
         """
@@ -171,7 +194,7 @@ class InterruptionQueue:
             claim, reason, int(until.timestamp()) if until is not None else 0, moment, instance=news.instance
         )
         standing = self._retirements.of(claim)
-        return standing is None or not standing.attended(moment)
+        return standing is None or not owners.attend(standing, moment)
 
     def _note_death(self, instance: Instance | None, claim: str, now: datetime) -> None:
         """Record an instance that ended at its launch, before the ring: the same offering must not be launched again at
@@ -188,18 +211,18 @@ class InterruptionQueue:
                 reason=found.explanation,
             )
 
-    def _note_loss(self, news: Interruption, claim: str, losses: "LostInstances", now: datetime) -> bool:
+    def _note_loss(self, news: Interruption, claim: str, facts: BatchFacts, now: datetime) -> bool:
         """Record a loss, which Joiner may have caused itself; an active owner of the claim needs the record in any
         case.
         """
         standing, moment = self._retirements.of(claim), int(now.timestamp())
-        attended = standing is not None and standing.attended(moment)
-        if attended and self._retirements.add(claim, RetirementReason.LOST):
+        attended = standing is not None and facts.owners.attend(standing, moment)
+        if attended and self._retirements.add(claim, RetirementReason.LOST, instance=news.instance):
             return False
-        if standing is None and not losses.is_ours(news.instance):
+        if standing is None and not facts.losses.is_ours(news.instance):
             logger.info("it was retired to its end meanwhile", nodeclaim=claim, instance=news.instance)
             return False
-        ended = losses.instance(news.instance)
+        ended = facts.losses.instance(news.instance)
         self._retirements.hurry(
             claim,
             RetirementReason.LOST,
@@ -254,52 +277,6 @@ class InterruptionQueue:
             self._warnings.note(warned, int(now.timestamp()))
         except (BotoCoreError, ClientError) as reason:
             logger.warning("warnings were not remembered", instances=sorted(instances), reason=str(reason))
-
-
-class PauseReadOnce:
-    """Whether Joiner is paused: read when the first message of a batch needs it, and once for the whole batch."""
-
-    def __init__(self, switch: PauseSwitch) -> None:
-        self._switch = switch
-        self._paused: bool | None = None
-
-    def on(self) -> bool:
-        """Return whether Joiner is paused."""
-        if self._paused is None:
-            self._paused = self._switch.on()
-        return self._paused
-
-
-class LostInstances:
-    """What EC2 returns now for instances that were reported lost, and what the ledger contains after that call.
-
-    The first use reads all of them in one call.
-    """
-
-    def __init__(self, ec2: Ec2, ledger: Ledger, instances: Iterable[str]) -> None:
-        self._ec2 = ec2
-        self._ledger = ledger
-        self._instances = frozenset(instances)
-        self._found: Mapping[str, Instance] | None = None
-        self._ours: Mapping[str, Pairing] | None = None
-
-    def works(self, instance: str) -> bool:
-        """Return whether the instance runs; False if EC2 does not know it."""
-        if self._found is None:
-            self._found = self._ec2.find_by_id(self._instances)
-        return instance in self._found and self._found[instance].works
-
-    def instance(self, instance: str) -> Instance | None:
-        """Return the instance as EC2 shows it; None if EC2 does not know it. Call `works` first."""
-        return (self._found or {}).get(instance)
-
-    def is_ours(self, instance: str) -> bool:
-        """Return whether the ledger still contains the instance after the EC2 call. A retirement may have ended
-        meanwhile.
-        """
-        if self._ours is None:
-            self._ours = self._ledger.pairings(self._instances)
-        return instance in self._ours
 
 
 def _read(record: Mapping[str, Any]) -> tuple[Interruption, ...]:

@@ -12,7 +12,9 @@ One invocation launches several groups at a time. They wait for EC2 together, an
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger
@@ -21,6 +23,7 @@ from functions.launch_instances.class_validation import ClassValidator
 from functions.launch_instances.instance_tagging import name_instances
 from functions.launch_instances.launch_dry_runs import send_dry_runs
 from joiner.adapters import documents, environment, metrics
+from joiner.adapters.dynamodb_table import ItemTooLarge
 from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.ec2_errors import Ec2Error, Ec2Throttled, NoAnswer
 from joiner.adapters.ledger import Ledger
@@ -31,8 +34,14 @@ from joiner.adapters.payload import Task
 from joiner.adapters.store import Store
 from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.catalogue.unavailable_offerings import UNAVAILABLE_SECONDS
-from joiner.launching import Launch, LaunchOutcome, PairedInstance, read_fleet_answer, read_fleet_refusal
-from joiner.launching.launch_outcome import list_instance_places, list_short_offerings, read_instances
+from joiner.launching import Launch, LaunchOutcome, read_fleet_answer, read_fleet_refusal
+from joiner.launching.launch_outcome import (
+    list_cut_messages,
+    list_instance_places,
+    list_short_offerings,
+    read_instances,
+)
+from joiner.names import claim_tags
 
 logger = Logger()
 environment.prepare_clients("dynamodb", "ec2", "s3", "ssm")
@@ -76,7 +85,7 @@ class Launcher:
         self._ec2 = ec2
         self._tagging = tagging or (lambda: ec2)
         self._time_left = time_left
-        self._unnamed: list[PairedInstance] = []
+        self._unnamed: dict[str, Mapping[str, str]] = {}
 
     def answer(self, task: Task, key: str, index: int, now: datetime, lease_until: int) -> dict[str, Any]:
         """Launch one group; return ``{"launch", "launched", "short", "failed", "errors"}``, or ``{"paused": true}``.
@@ -123,7 +132,8 @@ class Launcher:
             shape = f"{each.instance_type} in {each.zone}, {each.capacity_type}"
             logger.info(f"launched {shape}", instance=each.instance_id, nodeclaim=each.claim)
         if len(launch.claims) > 1:  # the request itself names a single instance
-            self._unnamed += outcome.launched
+            tags = launch.instance_tags
+            self._unnamed |= {each.instance_id: claim_tags(each.claim, tags) for each in outcome.launched}
         self._remember_shortages(launch, outcome, int(now.timestamp()))
         unmet = len(outcome.unmet)
         return {
@@ -143,7 +153,19 @@ class Launcher:
         outcome = self._send_again(launch, record) if known or record != mine else self._send(launch, record)
         claims = {each.instance_id: each.claim for each in outcome.launched}
         outcome = outcome.as_paired(self._ledger.pair_all(claims, launch.id))
-        return LaunchOutcome.from_json(self._ledger.close_launch(launch.id, outcome.to_json()))
+        return LaunchOutcome.from_json(self._close(launch, outcome))
+
+    def _close(self, launch: Launch, outcome: LaunchOutcome) -> str:
+        """Store the outcome of a launch; return the stored one.
+
+        A launch with an outcome does not need the content of its templates any more, which is most of a large item.
+        """
+        try:
+            return self._ledger.close_launch(launch.id, outcome.to_json())
+        except ItemTooLarge as reason:
+            logger.warning("the outcome is stored without the launch templates", reason=str(reason))
+            details = documents.details_of(replace(launch, templates=()))
+            return self._ledger.close_launch(launch.id, outcome.without_messages().to_json(), details)
 
     def _send(self, launch: Launch, record: LaunchRecord) -> LaunchOutcome:
         """Send a launch for the first time."""
@@ -182,11 +204,14 @@ class Launcher:
         """Create the missing launch templates, then send the exact request."""
         for template in launch.templates:
             self._ec2.ensure_launch_template(template.name, template.data, template.tags)
-        return self._ec2.create_fleet(json.loads(record.request))
+        answer = self._ec2.create_fleet(json.loads(record.request))
+        for code, message in list_cut_messages(answer.get("Errors") or ()).items():
+            logger.warning("EC2 refused offerings; this is the whole message of the first", code=code, reason=message)
+        return answer
 
     def _name_instances(self) -> None:
         """Tag the launched instances with their claims."""
-        launched, self._unnamed = self._unnamed[:NAMED_BY_LAUNCHES], []
+        launched, self._unnamed = dict(islice(self._unnamed.items(), NAMED_BY_LAUNCHES)), {}
         if launched:
             name_instances(self._tagging(), launched, self._time_left)
 

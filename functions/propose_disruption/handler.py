@@ -5,15 +5,16 @@ disruption* without the lease, and for *Validate disruption* 15 seconds later, u
 snapshot. The second proposal contains only actions that are in both. Each proposal is stored with all its reasons.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger
 
 from joiner.adapters import documents, environment, sweep_documents
 from joiner.adapters.disruption_items import (
+    DisruptionRecord,
     LastProposal,
     count_evictions,
     find_last_moves,
@@ -25,7 +26,8 @@ from joiner.adapters.ledger import Ledger
 from joiner.adapters.payload import Task
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.store import Store
-from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.catalogue import Catalogue
+from joiner.disruption.disruption_history import OVERDUE_SECONDS, DisruptionHistory
 from joiner.disruption.ending_limits import find_first_end
 from joiner.disruption.last_pod_events import digest_snapshot, find_pod_events
 from joiner.disruption.limiting_marks import find_limiting_ends
@@ -34,11 +36,16 @@ from joiner.disruption.wave_choice import WaveInputs, propose_wave
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.inputs.held_pools import find_standing_holds, with_held_pools
 from joiner.planning.plan_policies import DEFAULT_POLICIES
+from joiner.pools import NodeClaim
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.decision_summaries import summarize_proposal
 
 logger = Logger()
+
+
+UNDONE_WITHIN: Final = 60
+"""Seconds after a deadline in which the execution that awaits replacements usually undoes the disruption."""
 
 
 class DisruptionPlanning:
@@ -92,9 +99,10 @@ class DisruptionPlanning:
         resolved = documents.get_node_classes(self._store, keys["classes"])
         world = replace(world, pools=apply_schedules(world.pools, now)).with_launch_templates(resolved)
         holds = find_standing_holds(world, self._ledger.pool_holds(), at)
-        world = with_held_pools(world, holds, at)
+        catalogue = documents.get_catalogue(self._store)
+        world = _without_uncounted_pools(with_held_pools(world, holds, at), catalogue, self._ceilings)
         inputs = WaveInputs(
-            documents.get_catalogue(self._store),
+            catalogue,
             frozenset(offerings),
             resolved,
             self._ceilings,
@@ -124,8 +132,48 @@ class DisruptionPlanning:
             recommended=self._recommendations.since(),
             closed_pools=find_closed_pools(world.pools, world.classes, world.problems),
             back_off=self._ledger.disruption_back_offs(now),
+            awaited=_find_overdue(under_way, {claim.name: claim.pool_key for claim in world.claims}, at),
             last_reason=last_reason,
         )
+
+
+def _find_overdue(under_way: Iterable[DisruptionRecord], pool_of: Mapping[str, str], at: int) -> dict[str, datetime]:
+    """Return until when overdue replacements are awaited, by the pools (keys) of the nodes and of the replacements. One
+    that is past its deadline is awaited until its execution has undone it, and recorded the failure."""
+    found: dict[str, int] = {}
+    for record in under_way:
+        if record.replacements and not record.requests and record.since + OVERDUE_SECONDS <= at:
+            for pool in {*record.replacing_pools, *(pool_of[name] for name in record.claims if name in pool_of)}:
+                found[pool] = max(record.deadline, at + UNDONE_WITHIN, found.get(pool, 0))
+    return {pool: _time(deadline) for pool, deadline in found.items()}
+
+
+def _without_uncounted_pools(world: Snapshot, catalogue: Catalogue, ceilings: Ceilings) -> Snapshot:
+    """Return the snapshot in which no pool launches a node whose limits do not count an instance: the record of its
+    launch cannot be read, so nobody knows its type, or the catalogue does not have it. A ceiling of the price is one of
+    all pools.
+    """
+    entering = (claim for claim in world.claims if claim.name in world.entering)
+    unknown = [claim for claim in entering if claim.instance_type not in catalogue.types]
+    if not unknown:
+        return world
+    own = ceilings.price_per_hour is None
+    pools = [claim.pool_key for claim in unknown] if own else [pool.key for pool in world.pools]
+    why = f"{_describe_types(unknown)}, so limits cannot count it"
+    return replace(world, closed_pools={**world.closed_pools, **dict.fromkeys(pools, why)})
+
+
+def _describe_types(unknown: Iterable[NodeClaim]) -> str:
+    """Return why the instance types of these claims are not known."""
+    claims: dict[str, list[str]] = {}
+    for claim in unknown:
+        claims.setdefault(claim.instance_type, []).append(claim.name)
+    return " and ".join(
+        f"the catalogue does not have {kind}, the instance type of {', '.join(sorted(found))}"
+        if kind
+        else f"no record shows the instance type of {', '.join(sorted(found))}"
+        for kind, found in sorted(claims.items())
+    )
 
 
 def _time(epoch: int) -> datetime:

@@ -16,10 +16,10 @@ from joiner.adapters import documents, environment
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_claims import list_claims
-from joiner.adapters.kube_errors import KubeError
+from joiner.adapters.kube_pools import write_usage
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
-from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each
+from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft
 from joiner.adapters.payload import Task
 from joiner.adapters.planning_back_off_items import PlanningBackOffs
 from joiner.adapters.registration_records import record_registrations
@@ -28,7 +28,6 @@ from joiner.adapters.wave_records import limit_wave
 from joiner.lifecycle.claim_progress import find_claims_to_await
 from joiner.lifecycle.node_deadlines import WATCHED_FOR
 from joiner.lifecycle.planning_back_off import keys_of_refused_claims
-from joiner.lifecycle.pool_usage import usage_patches
 from joiner.planning import Snapshot
 from joiner.pools import NodeClaim
 from joiner.pools.registration_health import LAUNCH_FAILED
@@ -63,8 +62,7 @@ class LaunchRecording:
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         assigned = {claim: each.classes for claim, each in self._ledger.assignments().items()}  # some are deleted below
         launches = [launch for launch in self._ledger.unrecorded_launches() if not launch.unreadable]
-        claims = list_claims(self._kube).claims
-        world = self._read_pools(task)
+        claims, world = list_claims(self._kube).claims, self._read_pools(task)
         catalogue = documents.get_catalogue(self._store)
         recorder = LaunchRecorder(self._kube, self._ledger, catalogue, world, now, time_left=self._time_left)
         known = [(launch, content) for launch in launches if (content := recorder.content(launch)) is not None]
@@ -81,7 +79,8 @@ class LaunchRecording:
             self._answers.refuse(documents.get_pending_classes(self._store, snapshot), classes, int(now.timestamp()))
         # Last: until a wave awaits its nodes, the sweep must still see the launch
         self._mark(results, {launch.id: launch for launch in launches}, int(now.timestamp()))
-        self._write_usage(world, standing)
+        for trouble in write_usage(self._kube, standing, world.pools):
+            logger.warning("a pool's status could not be written", reason=trouble)
         events = [event for result in results for event in result.events]
         events += self._record_failures([claim for claim in claims if claim.name in in_vain], now)
         return {
@@ -138,21 +137,6 @@ class LaunchRecording:
         for reason in unwritten:
             logger.warning("the failed launches could not be recorded", reason=reason)
         return events
-
-    def _write_usage(self, world: Snapshot, claims: Sequence[NodeClaim]) -> None:
-        """Write ``status.resources`` of the pools; a failed write only leaves the old number."""
-
-        def write(patch: tuple[kinds.Kind, str, dict[str, Any]]) -> None:
-            kind, name, changes = patch
-            self._kube.patch(kind, name, changes, subresource="status")
-
-        patches = [
-            (kinds.PROVISIONERS if pool.legacy else kinds.NODEPOOLS, pool.name, changes)
-            for pool, changes in usage_patches(world.pools, claims)
-        ]
-        for (_, name, _), answer in call_each(patches, write, KubeError):
-            if isinstance(answer, KubeError):
-                logger.warning("a pool's status could not be written", nodepool=name, reason=str(answer))
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -15,7 +15,7 @@ from joiner.launching import LaunchOffering
 from joiner.launching.launch_grouping import ClaimToLaunch, RefusedClaim
 from joiner.names import EXECUTION, GENERATIONS, LEASE
 from joiner.planning import Plan, PlannedNode, Snapshot
-from joiner.planning.model.node_offers import INSTANCE_LABELS
+from joiner.planning.model.node_labels import INSTANCE_LABELS
 from joiner.pools import NodeClaim, NodeClaimTemplate, ResolvedNodeClass, build_node_claim, read_node_claim
 from joiner.pools.drift_hashes import build_hash_annotations
 from joiner.pools.registration_health import format_generations

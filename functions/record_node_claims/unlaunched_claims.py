@@ -10,7 +10,8 @@ from aws_lambda_powertools import Logger
 
 from joiner.adapters.call_failures import CALL_FAILURES, is_lasting
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_claims import delete_claim
+from joiner.adapters.kube_claims import delete_claim, get_claim
+from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import Assignment, LaunchRecord
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each, call_each_in_time
@@ -60,7 +61,7 @@ class UnlaunchedClaims:
         stale = [claim for claim in state.stale if claim.name not in planned and claim.name in assigned]
         answers, late = call_each_in_time(
             stale,
-            lambda claim: delete_claim(self._kube, claim),
+            self._delete_one,
             CALL_FAILURES,
             self._time_left.at_most(SECONDS_OF_DELETIONS, time.monotonic),
         )
@@ -70,6 +71,14 @@ class UnlaunchedClaims:
         self._note([claim for claim, failure in answers if failure is not None], assigned, now)
         _log(answers, len(late))
         return [(claim, str(failure)) for claim, failure in answers if failure is not None and is_lasting(failure)]
+
+    def _delete_one(self, claim: NodeClaim) -> None:
+        try:
+            delete_claim(self._kube, claim)
+        except Unreachable:  # its answer may be all that is lost, and the assignment of a claim that is gone goes, too
+            standing = get_claim(self._kube, claim.kind, claim.name)
+            if standing is not None and standing.uid == claim.uid:
+                raise
 
     def _note(self, undeleted: Iterable[NodeClaim], assigned: Mapping[str, Assignment], now: datetime) -> None:
         """Record the deletions that failed, so that the sweep starts no scale-up each minute for them."""

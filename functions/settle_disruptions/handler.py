@@ -1,12 +1,13 @@
 """Settle disruptions: find which marked nodes may be retired now, and open the others when their replacements fail.
 
-It works from the ledger, so it also settles the disruptions of an execution that stopped. Each step can be repeated. A
+It works from the ledger, so it also settles the disruptions of executions that stopped. Those of executions that still
+run are theirs: one of them may be marking its nodes now. Each step can be repeated. A
 retirement is recorded before the state machine starts it; if the start fails, a later call requests it again.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,10 +24,13 @@ from joiner.adapters.kube_nodes import list_nodes_by_instance, patch_node
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.parallel_calls import call_each
 from joiner.adapters.payload import Task
+from joiner.adapters.retirements import Retirements
 from joiner.cluster import Node
+from joiner.lifecycle.claim_progress import assess_progress
 from joiner.lifecycle.disruption_progress import (
     Due,
     Finished,
+    LaunchFacts,
     Undone,
     Verdict,
     Waiting,
@@ -36,7 +40,7 @@ from joiner.lifecycle.disruption_progress import (
     retirement_reason,
 )
 from joiner.lifecycle.node_closing import untaint_patch
-from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementRequest
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, RetirementRequest
 from joiner.names import DISRUPTED
 from joiner.pools import NodeClaim
 from joiner.reporting import disruption_events
@@ -48,29 +52,52 @@ logger = Logger()
 Judged = tuple[DisruptionRecord, Verdict]
 
 
-class DisruptionSettling:
-    """Finishes, undoes or continues all disruptions under way; its dependencies are arguments, which tests replace."""
+@dataclass(frozen=True, slots=True)
+class _Launches:
+    """The claims of launches that are not recorded, and the number of the lease under which claims may still be
+    launched."""
 
-    def __init__(self, kube: Kube, ledger: Ledger, disruptions: Disruptions) -> None:
+    sending: frozenset[str]
+    lease: int
+
+    def find_never_launched(self, claims: Mapping[str, NodeClaim]) -> frozenset[str]:
+        """Return the names of the claims that no execution launches any more."""
+        state = assess_progress(claims.values(), launching=self.sending, watched=(), lease=self.lease)
+        return frozenset(claim.name for claim in state.stale)
+
+
+class DisruptionSettling:
+    """Finishes, undoes or continues disruptions under way; its dependencies are arguments, which tests replace."""
+
+    def __init__(self, kube: Kube, ledger: Ledger, disruptions: Disruptions, retirements: Retirements) -> None:
         self._kube = kube
         self._ledger = ledger
         self._disruptions = disruptions
+        self._retirements = retirements
 
-    def answer(self, task: Task, now: datetime, *, written: bool = False) -> dict[str, Any]:
-        """Settle all disruptions. `written`: this execution has written the claims of its replacements.
+    def answer(
+        self, task: Task, now: datetime, *, left: Collection[str] = (), written: bool = False, paused: bool = False
+    ) -> dict[str, Any]:
+        """Settle the disruptions of this execution, and those of the ended executions `left` (by ARN; empty text for
+        records that cannot be read). `written`: this execution has written the claims of its replacements. `paused`:
+        Joiner was paused when it marked nodes or launched replacements.
 
         Return ``{"retire", "waiting", "requested", "undone", "finished"}``.
 
         `retire` are the claims to retire. `waiting` counts disruptions whose replacements are not initialized yet,
         `requested` those whose retirement has not begun yet.
         """
-        records = self._disruptions.all()
+        settled = {task.execution.arn, *left}
+        records = [record for record in self._disruptions.all() if record.execution in settled]
+        sending = self._read_launches(records, now)  # before the claims: what is recorded meanwhile is on its claim
         claims = index_by_name(list_claims(self._kube).claims)
         nodes = list_nodes_by_instance(self._kube)
         tainted = _tainted_claims(claims, nodes)
         self._clear_stale_marks(claims, tainted)
         records = [self._note_written(record, task, claims, now, written=written) for record in records]
-        verdicts = [(record, judge_disruption(record, claims, tainted, now)) for record in records]
+        records = [self._note_launched(record, claims) for record in records]
+        facts = LaunchFacts(sending.find_never_launched(claims), self._find_ending(records, claims), paused)
+        verdicts = [(record, judge_disruption(record, claims, tainted, now, facts)) for record in records]
         waiting = [verdict for _, verdict in verdicts if isinstance(verdict, Waiting)]
         return {
             "retire": self._request_retirements(verdicts, claims, now),
@@ -90,6 +117,39 @@ class DisruptionSettling:
         if record.replacements:
             self._disruptions.note_written(record.id, int(now.timestamp()))
         return replace(record, written=True)
+
+    def _read_launches(self, records: Iterable[DisruptionRecord], now: datetime) -> "_Launches":
+        """Return what may still be launched, if any disruption waits for replacements."""
+        if not any(record.replacements and not record.requests for record in records):
+            return _Launches(frozenset(), 0)
+        lease = self._ledger.lease()
+        current = lease.number if lease.is_held(int(now.timestamp())) else lease.number + 1
+        return _Launches(
+            frozenset(claim for launch in self._ledger.unrecorded_launches() for claim in launch.claims), current
+        )
+
+    def _note_launched(self, record: DisruptionRecord, claims: Mapping[str, NodeClaim]) -> DisruptionRecord:
+        """Return the record, and note in it which replacements have an instance: any that is gone later had one."""
+        seen = {name for name in record.replacements if name in claims and claims[name].launched}
+        if not seen.difference(record.launched):
+            return record
+        self._disruptions.note_launched(record.id, seen)
+        return replace(record, launched=tuple(sorted(seen.union(record.launched))))
+
+    def _find_ending(
+        self, records: Iterable[DisruptionRecord], claims: Mapping[str, NodeClaim]
+    ) -> dict[str, RetirementReason]:
+        """Return the most urgent reason of the retirement of each replacement that is being deleted."""
+        awaited = {name for record in records if not record.requests for name in record.replacements}
+        deleting = {name for name in awaited if name in claims and claims[name].deleting}
+        if not deleting:
+            return {}
+        known = {
+            name: [each for each in RetirementReason if each in one.reasons]
+            for name, one in self._retirements.all().items()
+            if name in deleting
+        }
+        return {name: max(reasons, key=lambda each: each.urgency) for name, reasons in known.items() if reasons}
 
     def _clear_stale_marks(self, claims: Mapping[str, NodeClaim], tainted: Collection[str]) -> None:
         """Remove the conditions of disruptions of which nothing else is left.
@@ -211,7 +271,11 @@ def handler(event: Mapping[str, Any], _context: object) -> dict[str, Any]:
     """Handle one invocation of the function."""
     task = environment.task(event)
     logger.append_keys(execution=task.execution.name, cluster=task.cluster.name)
-    settling = DisruptionSettling(environment.kube(task.cluster), environment.ledger(), environment.disruptions())
-    answer = settling.answer(task, environment.now(), written=bool(event.get("written")))
+    settling = DisruptionSettling(
+        environment.kube(task.cluster), environment.ledger(), environment.disruptions(), environment.retirements()
+    )
+    paused = bool(event.get("paused"))
+    left = [str(arn) for arn in event.get("left", ())]
+    answer = settling.answer(task, environment.now(), left=left, written=bool(event.get("written")), paused=paused)
     logger.info("settled disruptions", **answer)
     return answer

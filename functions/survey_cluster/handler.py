@@ -26,6 +26,7 @@ from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.doorbell_webhooks import find_missing_webhooks
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.empty_nodes import EmptyNodes
+from joiner.adapters.held_pod_lists import mark_held_pods
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.listed_pods_role import ListedPodsRole
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
@@ -60,12 +61,13 @@ from joiner.names import NODE_CLASS_RESOURCES, POOL_RESOURCES
 from joiner.planning import Snapshot
 from joiner.planning.inputs.buffer_schedules import apply_buffer_schedules
 from joiner.planning.inputs.capacity_buffers import capacity_buffer_pods
+from joiner.pools.absent_classes import with_deleted_classes
 from joiner.pools.closed_pools import find_closed_pools
 from joiner.pools.scheduled_pools import apply_schedules
-from joiner.reporting.class_events import report_held_classes
+from joiner.reporting.class_events import report_deleted_classes
+from joiner.reporting.events import Event
 from joiner.reporting.launch_conditions import report_rebuilt_without_node
-from joiner.reporting.manifest_problem_events import report_objects
-from joiner.reporting.pause_events import report_pause
+from joiner.reporting.manifest_problem_events import report_objects, report_pods
 from joiner.reporting.shortened_reasons import shortened
 
 logger = Logger()
@@ -132,11 +134,13 @@ class ClusterSurveying:
         survey = replace(survey, disrupting=_claims_of(before) | _claims_of(under_way))
         reported = self._reports.report_cluster(survey, task)
         if paused:
-            self._reports.publish([report_pause(pool, task.cluster.name) for pool in survey.pools], survey, task)
+            self._reports.report_pause(survey, task)
             reported += self._reports.report_waiting_disruptions(under_way, survey, task)
-        self._reports.publish(report_held_classes(snapshot.classes, survey.claims), survey, task)
+            self._postpone_recommendations(survey)
+        self._reports.publish(_report_deleted_classes(survey), survey, task)
         self._reports.publish(report_rebuilt_without_node(survey.claims, now), survey, task)
-        self._reports.publish(report_objects(survey.lists, snapshot.problems), survey, task)
+        mistakes = [*report_objects(survey.lists, snapshot.problems), *report_pods(survey.pods)]
+        self._reports.publish(mistakes, survey, task)
         survey = self._record_empty_nodes(survey, task)
         record_node_memory(survey, self._store)
         record_spot_hours(survey, self._store)
@@ -153,7 +157,7 @@ class ClusterSurveying:
             "emptyLater": count_waiting_claims(
                 survey, {each.claim.name for each in due if each.reason is RetirementReason.EMPTY}
             ),
-            "disruption": self._disruption(survey, len(under_way) + len(find_stale_marks(survey))),
+            "disruption": self._disruption(survey, under_way),
             "drift": self._drift(survey, task),
             "survey": documents.put_survey(self._store, task, build_survey_document(survey, survey.lists["nodes"])),
             "reasons": shortened([*unreadable, *reported, *(each.message for each in due), *found]),
@@ -176,9 +180,9 @@ class ClusterSurveying:
         known = {*assignments, *(claim for launch in launches for claim in launch.claims)}
         lists = apply_buffer_schedules(self._view.lists(), now)
         if find_copied_claims(lists, known):  # an execution may have written them since
-            known |= set(self._ledger.assignments())
-            lists = read_as_claims_of_users(lists, known)
-        snapshot = Snapshot.from_lists({**lists, "capacitybuffers": ()})  # their virtual pods are on no node
+            lists = read_as_claims_of_users(lists, known | set(self._ledger.assignments()))
+        listed = Snapshot.from_lists({**lists, "capacitybuffers": ()})  # their virtual pods are on no node
+        lists, snapshot = mark_held_pods(lists, listed, now)
         buffer_pods, problems = capacity_buffer_pods(lists)
         snapshot = replace(snapshot, problems=(*snapshot.problems, *problems))
         survey = ClusterSurvey(
@@ -207,9 +211,9 @@ class ClusterSurveying:
         )
         return survey, snapshot
 
-    def _disruption(self, survey: ClusterSurvey, unfinished: int) -> dict[str, Any]:
-        """Return whether a proposal of nodes to disrupt is due, the digest of its input, and the number of disruptions
-        to settle."""
+    def _disruption(self, survey: ClusterSurvey, under_way: Sequence[DisruptionRecord]) -> dict[str, Any]:
+        """Return whether a proposal of nodes to disrupt is due, the digest of its input, the executions of the
+        disruptions under way (empty text: cannot be read), and the number of claims to clear."""
         last, nodes, pods = self._records.disruptions.last_proposal(), survey.node_of(), survey.pods_of()
         pools, recommended = survey.pool_of(), survey.recommended
         events = self._note_pod_events(nodes, pods, survey.now)
@@ -243,7 +247,8 @@ class ClusterSurveying:
             urgent=urgent,
             limits_end=last.limits_end,
         )
-        return {"due": due, "digest": digest, "unfinished": unfinished}
+        executions = sorted({record.execution for record in under_way})
+        return {"due": due, "digest": digest, "executions": executions, "staleMarks": len(find_stale_marks(survey))}
 
     def _note_pod_events(
         self, nodes: Mapping[str, Node], pods: Mapping[str, Sequence[Pod]], now: datetime
@@ -264,6 +269,21 @@ class ClusterSurveying:
         lists = {plural: survey.lists.get(plural) or () for plural in (*POOL_RESOURCES, *NODE_CLASS_RESOURCES)}
         key = documents.put_snapshot(self._store, task, lists, assignments={}, assigned={}, in_flight=()) if due else ""
         return {"due": due, "digest": digest, "snapshot": key}
+
+    def _postpone_recommendations(self, survey: ClusterSurvey) -> None:
+        """Keep the recommendations for existing claims until the pause ends: nothing follows from them until then."""
+        there = {claim.name for claim in survey.claims}
+        answers, left = call_each_in_time(
+            [claim for claim in self._records.recommendations.ending(survey.at) if claim in there],
+            lambda claim: self._records.recommendations.postpone(claim, survey.at),
+            CALL_FAILURES,
+            self._time_left,
+        )
+        failures = [str(failure) for _, failure in answers if failure is not None]
+        if left or failures:  # the next sweep postpones them
+            logger.warning(
+                "not all recommendations were kept", left=len(left), failed=len(failures), first=failures[:1]
+            )
 
     def _record_empty_nodes(self, survey: ClusterSurvey, task: Task) -> ClusterSurvey:
         """Update the record of empty nodes; return the survey with that record."""
@@ -317,6 +337,12 @@ class ClusterSurveying:
 
     def _ask(self, due: DueRetirement, at: int, by: str) -> None:
         self._records.emptiness.ask(due.claim.name, compute_request_end(due.not_before, at), by=by)
+
+
+def _report_deleted_classes(survey: ClusterSurvey) -> list[Event]:
+    """Return the events of classes that are being deleted, also of those that are not valid, and of their pools."""
+    manifests = [each for plural in NODE_CLASS_RESOURCES for each in survey.lists.get(plural) or ()]
+    return report_deleted_classes(with_deleted_classes(survey.classes, manifests), survey.claims, survey.pools)
 
 
 def _claims_of(disruptions: Iterable[DisruptionRecord]) -> frozenset[str]:

@@ -44,6 +44,8 @@ def _seen(survey: ClusterSurvey) -> tuple[SeenClaim, ...]:
             blocked=is_blocked(claim),
             drained_by=drained_by(claim),
             pool=claim.pool_key,
+            released=claim.released,
+            created=int(claim.created.timestamp()) if claim.created is not None else 0,
         )
         for claim in survey.claims
     )

@@ -12,6 +12,7 @@ from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.payload import Task
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey
 from joiner.lifecycle.checks.unhealthy_nodes import find_blocked_pools
+from joiner.lifecycle.checks.unplanned_pods import list_pods_without_node
 from joiner.lifecycle.instance_health import find_impaired_pools
 from joiner.lifecycle.supported_size import beyond_supported_size
 from joiner.reporting.cluster_size_events import report_cluster_too_large
@@ -23,6 +24,7 @@ from joiner.reporting.doorbell_events import (
     report_missing_webhooks,
 )
 from joiner.reporting.events import Event
+from joiner.reporting.pause_events import report_pause, report_paused_pod
 from joiner.reporting.repair_events import report_blocked_repair
 
 logger = Logger(child=True)
@@ -108,6 +110,13 @@ class SurveyReports:
         events = [report_blocked_repair(pools[key], reason) for key, reason in blocked.items() if key in pools]
         self.publish(events, survey, task)
         return [f"{key}: {reason}" for key, reason in blocked.items()]
+
+    def report_pause(self, survey: ClusterSurvey, task: Task) -> None:
+        """Report the pause by events on the pools, and on the pending pods that no node in flight is for."""
+        cluster = task.cluster.name
+        pending = [pod for pod in list_pods_without_node(survey) if not pod.node_name]
+        self.publish([report_pause(pool, cluster) for pool in survey.pools], survey, task)
+        self.publish([report_paused_pod(pod, cluster) for pod in pending], survey, task)
 
     def report_waiting_disruptions(
         self, under_way: Sequence[DisruptionRecord], survey: ClusterSurvey, task: Task

@@ -7,6 +7,8 @@ is left to expire. Its claims are taken when it has not updated them for minutes
 
 An absence that one survey finds causes no action until a second survey confirms it. If a read fails, this function
 fails without any action, and the next sweep tries again.
+
+Instances of claims that this deployment did not launch are recorded in the ledger, so that their notices are handled.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,9 +19,11 @@ from typing import Any, Final, Protocol
 
 from aws_lambda_powertools import Logger
 
+from functions.survey_instances.adopted_instances import InstanceAdoption
 from functions.survey_instances.instance_names import name_instances
 from functions.survey_instances.optional_calls import STORAGE_ERRORS, OptionalCalls, storage_trouble
 from functions.survey_instances.status_checks import InstanceHealth
+from functions.survey_instances.unreadable_launches import find_absent_launches, forget_launches
 from functions.survey_instances.unregistered_instances import ConsoleKeeping
 from joiner.adapters import documents, environment, metrics
 from joiner.adapters.disruptions import Disruptions
@@ -60,6 +64,11 @@ NAMING: Final = timedelta(seconds=5)
 last one."""
 
 
+RECORDED: Final[set[str]] = set()
+"""Instances of claims whose records are known to exist: kept for the life of the process, so that a sweep of a cluster
+at rest reads none of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceRecords:
     """The records of the table, by kind."""
@@ -69,6 +78,27 @@ class InstanceRecords:
     absences: Absences
     impairments: Impairments
     disruptions: Disruptions
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFindings:
+    """What the survey of the cluster has found: the key of the survey, the claims that it wants to retire, whether
+    drift is to be detected, and the executions with disruptions under way (by ARN)."""
+
+    survey: str
+    retire: Sequence[RetirementRequest]
+    drift: bool = False
+    disruptions: Sequence[str] = ()
+
+    @classmethod
+    def from_event(cls, event: Mapping[str, Any]) -> "ClusterFindings":
+        """Read the input of the function."""
+        return cls(
+            str(event["survey"]),
+            [RetirementRequest.from_json(each) for each in event["retire"]],
+            drift=bool(event["drift"]),
+            disruptions=[str(arn) for arn in event.get("disruptions", ())],
+        )
 
 
 class ExecutionStatus(Protocol):
@@ -94,7 +124,9 @@ class InstanceSurveying:
         clock: Callable[[], datetime],
         apart: int = 45,
         switch: Callable[[], str] = lambda: ACTING,
+        recorded: set[str] | None = None,
     ) -> None:
+        self._adoption = InstanceAdoption(memory.ledger, set() if recorded is None else recorded)
         self._switch = switch
         self._clock = clock
         self._ledger = memory.ledger
@@ -109,34 +141,31 @@ class InstanceSurveying:
         self._optional = optional
         self._apart = apart
 
-    def answer(
-        self, task: Task, key: str, asked: Sequence[RetirementRequest], *, drift: bool = False
-    ) -> dict[str, Any]:
+    def answer(self, task: Task, asked: ClusterFindings) -> dict[str, Any]:
         """Return what was taken from stopped executions, ``retire``, ``garbage``, ``rebuild``, ``refused`` and
-        ``reasons``.
+        ``reasons``. ``leftDisruptions`` are executions with disruptions under way that no longer run.
 
-        The state *Decide what is due* reads them. With `drift`, ``described`` is the key of the stored instances, for
-        the detection of drift; else it is empty. `key` is the survey of the cluster, and `asked` are the claims that
-        it wants to retire.
+        The state *Decide what is due* reads them. If drift is to be detected, ``described`` is the key of the stored
+        instances, else it is empty.
         """
         broken, dead = self._broken_lease(), self._end_waves_without_execution()
-        seen = documents.get_survey(self._store, key)
+        seen = documents.get_survey(self._store, asked.survey)
         found = self._instances(task.cluster.name, seen)
         instances = {each.id: SeenInstance(each.id, each.state, each.launch) for each in found.values()}
         unrecorded = self._ledger.unrecorded_launches()
         opened = _without_waiting(unrecorded, seen.claims, self._clock())
-        verdict = self._judge(seen, instances, unrecorded)
         switch = self._switch()
         acting = switch not in STOPS_EVERYTHING
+        verdict, forgotten = self._judge(seen, instances, unrecorded, acting=acting)
         troubles = self._health.record(seen.claims, self._clock(), acting=acting)
         retire, freed = self._retire(
-            seen.claims, instances, [*asked, *_of_orphans(verdict)], leaving=switch == DRAINING
+            seen.claims, instances, [*asked.retire, *_of_orphans(verdict)], leaving=switch == DRAINING
         )
         unreadable = self._unreadable()
         if acting:  # last: names are for people, and a slow EC2 must not stop the decisions
             self._name(found.values(), seen)
             troubles = [*troubles, *self._keep_consoles(retire[:RETIRED_AT_ONCE], seen)]
-        described, unstored = self._describe(task, found.values()) if drift else ("", [])
+        described, unstored = self._describe(task, found.values()) if asked.drift else ("", [])
         launches = {launch.id: launch.closed for launch in opened}
         findings = describe_instance_survey(verdict, lease_holder=broken, waves=dead, launches=launches, freed=freed)
         return {
@@ -145,6 +174,7 @@ class InstanceSurveying:
             "endedWaves": len(dead),
             "leaseBroken": bool(broken),
             "disrupting": self._is_disrupting(),
+            "leftDisruptions": self._find_ended(asked.disruptions),
             "openLaunches": len(opened),
             "endedRetirements": len(freed),
             "retire": [each.to_json() for each in retire[:RETIRED_AT_ONCE]],
@@ -154,7 +184,7 @@ class InstanceSurveying:
             ],
             "refused": verdict.refused,
             "unreadable": len(unreadable),
-            "reasons": shortened([*unreadable, *troubles, *unstored, *findings]),
+            "reasons": shortened([*unreadable, *forgotten, *troubles, *unstored, *findings]),
         }
 
     def _retire(
@@ -165,11 +195,12 @@ class InstanceSurveying:
         *,
         leaving: bool,
     ) -> tuple[list[RetirementRequest], list[str]]:
-        """Return the claims to retire, and those whose retirement lost an inactive owner.
+        """Return the claims to retire, the most urgent first, and those whose retirement lost an inactive owner.
 
         An execution that already retires a claim gets a record if the instance is lost, and keeps the claim. `leaving`:
-        all nodes leave while Joiner is uninstalled.
+        all nodes leave while Joiner is uninstalled. Nothing is left to do for released claims.
         """
+        claims = [each for each in claims if not each.released]
         uninstalled = [RetirementRequest(each.name, RetirementReason.UNINSTALLED, each.instance) for each in claims]
         retirements = self._retirements.all()
         freed = self._disown_abandoned(retirements)
@@ -180,7 +211,8 @@ class InstanceSurveying:
             self._retirements.add(claim, RetirementReason.LOST)
         backing_off = find_claims_backing_off(claims, retirements, int(self._clock().timestamp()))
         unreadable = self._retirements.unreadable_ids(RETIREMENT)
-        return choose_requests(wanted, retirements, freed, unreadable=unreadable, backing_off=backing_off), freed
+        chosen = choose_requests(wanted, retirements, freed, unreadable=unreadable, backing_off=backing_off)
+        return sorted(chosen, key=lambda each: -each.reason.urgency), freed  # a sweep retires the first ones
 
     def _disown_abandoned(self, retirements: Mapping[str, Retirement]) -> list[str]:
         """Remove inactive owners of retirements; return the claims."""
@@ -255,23 +287,27 @@ class InstanceSurveying:
                 )
 
     def _judge(
-        self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord]
-    ) -> OrphanVerdict:
-        """Return which orphans two surveys confirm.
+        self, seen: KeptSurvey, instances: Mapping[str, SeenInstance], left: Sequence[LaunchRecord], *, acting: bool
+    ) -> tuple[OrphanVerdict, list[str]]:
+        """Return which orphans two surveys confirm, and which launches were forgotten.
 
         The second survey must read the cluster after the first one read EC2: the claim of an instance is written before
         the instance is launched. So an absence counts from now on, and is compared with the time when the cluster was
         `seen`.
         """
         known = {claim.instance for claim in seen.claims}
-        unknown = sorted(each for each in {*instances, *seen.ours} if each not in known)
-        pairings = {each.instance: each.claim for each in self._ledger.pairings(unknown).values()}
+        strangers = [each for each in {*instances, *seen.ours} if each not in known]
+        working = {each.id for each in instances.values() if not each.gone}
+        pairings = self._adoption.pairings(seen.claims, strangers, working)
         unrecorded = frozenset(launch.id for launch in left)
         survey = InstanceSurvey(seen.claims, seen.nodes, instances, unrecorded, pairings, frozenset(seen.ours))
         cases = [case for check in INSTANCE_CHECKS for case in check.find(survey)]
-        since = self._absences.since()
-        self._absences.keep({case.absent for case in cases if case.absent}, since, ceil(self._clock().timestamp()))
-        return judge_orphans(cases, absent_since=since, now=seen.at, apart=self._apart, instances=len(instances))
+        since, absent = self._absences.since(), find_absent_launches(left, instances)
+        missing = {case.absent for case in cases if case.absent}.union(absent)
+        self._absences.keep(missing, since, ceil(self._clock().timestamp()))
+        forgotten = forget_launches(self._ledger, absent if acting else {}, since, seen.at)
+        verdict = judge_orphans(cases, absent_since=since, now=seen.at, apart=self._apart, instances=len(instances))
+        return verdict, forgotten
 
     def _broken_lease(self) -> str:
         lease = self._ledger.lease()
@@ -286,6 +322,11 @@ class InstanceSurveying:
         if not turn.holder:
             return False
         return self._executions.status(turn.holder) == RUNNING or not self._disruptions.break_turn(turn.holder)
+
+    def _find_ended(self, disruptions: Iterable[str]) -> list[str]:
+        """Return the executions that have disruptions under way and no longer run: what they left is settled. A record
+        that cannot be read names none, and is left over in any case."""
+        return [each for each in disruptions if not each or self._executions.status(each) != RUNNING]
 
     def _end_waves_without_execution(self) -> list[str]:
         dead = [wave.name for wave in self._ledger.waves() if self._executions.status(wave.execution) != RUNNING]
@@ -330,9 +371,9 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         clock=environment.now,
         apart=int(environment.setting("CONFIRM_AFTER_SECONDS")),
         switch=environment.pause().value,
+        recorded=RECORDED,
     )
-    asked = [RetirementRequest.from_json(each) for each in event["retire"]]
-    answer = survey.answer(task, str(event["survey"]), asked, drift=bool(event["drift"]))
+    answer = survey.answer(task, ClusterFindings.from_event(event))
     logger.info("surveyed the instances", **answer)
     counts = {"OrphansRefused": answer["refused"], "InstancesGarbage": len(answer["garbage"])}
     metrics.publish(task.cluster.name, {**counts, "UnreadableRecords": answer["unreadable"]})

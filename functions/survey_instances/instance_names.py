@@ -34,14 +34,14 @@ def name_instances(
     launched = [
         each for each in instances if each.works and each.launch and each.id in claims and NODECLAIM not in each.tags
     ]
-    nameless = sorted(each.id for each in launched if all(tag in each.tags for tag in OURS))
+    nameless = {each.id: each.tags for each in launched if all(tag in each.tags for tag in OURS)}
     named = []
-    for instance in nameless[:NAMED_AT_ONCE]:
+    for instance in sorted(nameless)[:NAMED_AT_ONCE]:
         if not in_time():
             break
         claim = claims[instance]
         try:
-            ec2.tag([instance], claim_tags(claim))
+            ec2.tag([instance], claim_tags(claim, nameless[instance]))
         except Ec2Error as reason:
             logger.warning(
                 "an instance could not be tagged",

@@ -15,6 +15,7 @@ from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.checks.instance_survey import SeenClaim
 from joiner.lifecycle.instance_health import HealthFinding, find_impaired, find_impaired_pools, judge_health
+from joiner.lifecycle.recorded_retirement import is_about
 
 logger = Logger(child=True)
 
@@ -65,6 +66,7 @@ class InstanceHealth:
             claim = claims[each.instance].name
             deadline = int(each.drained_by.timestamp()) if each.drained_by is not None else 0
             standing = known.get(claim)
+            standing = standing if standing is not None and is_about(standing, each.instance) else None
             known_so = standing is not None and each.reason in standing.reasons
             if known_so and standing is not None and (not deadline or 0 < standing.deadline <= deadline):
                 continue

@@ -2,7 +2,8 @@
 
 * A pod that must not be disrupted (`karpenter.sh/do-not-disrupt`: `true`, or a duration from its start) does not end.
 * A pod is not deleted, by a request or with its node, if a PodDisruptionBudget then has fewer healthy pods than it
-  asks for. Evictions are granted by the API server, which counts itself.
+  asks for. Evictions are granted by the API server, which counts itself. A pod that tolerates the taint of a node
+  that leaves ends with it, whatever its budget says.
 * A voluntary disruption begins only while the nodes of the pool that leave or are not Ready are fewer than the budgets
   of the pool allow for its reason, and not on a node that must not be disrupted: by its annotation or by that of its
   claim, by that of a pod on it, or by a PodDisruptionBudget that allows no eviction of a pod on it.
@@ -39,6 +40,7 @@ from tests.e2e.observed_manifests import (
     is_initialized,
     is_protected,
     needs_a_node,
+    outlasts_drain,
     pool_of,
 )
 from tests.e2e.replayed_cluster import KNOWN_AFTER, ReplayedCluster
@@ -52,6 +54,7 @@ POD_COLLECTOR: Final = "system:serviceaccount:kube-system:pod-garbage-collector"
 GRACE: Final = 30  # seconds, the default of a pod
 DRAIN: Final = ("joiner.dev/drain", "rollout")
 """The annotation of a pod that no PodDisruptionBudget keeps, because a rollout replaces it."""
+WITH_NODE: Final = "deleted with its node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,8 @@ class DisruptionJudge:
             key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             if is_protected(pod, at) and at - cluster.protected.get(f"pod {key}", at) > KNOWN_AFTER:
                 yield f"pod {key} must not be disrupted"
-            if at - cluster.ready.get(key, at) > KNOWN_AFTER and DRAIN not in annotations(pod).items():
+            leaves_otherwise = DRAIN in annotations(pod).items() or outlasts_drain(pod)
+            if at - cluster.ready.get(key, at) > KNOWN_AFTER and not leaves_otherwise:
                 names = [budget for budget, found in closed if is_counted(pod, found)]
                 yield from (f"PodDisruptionBudget {budget} allows no eviction of pod {key}" for budget in names)
 
@@ -270,7 +274,7 @@ class DisruptionJudge:
         what = f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']} was {how}"
         if is_protected(pod, at):
             self.violations.append(f"{what}, and must not be disrupted")
-        if not how.startswith("evicted"):
+        if not how.startswith("evicted") and not (how.startswith(WITH_NODE) and outlasts_drain(pod)):
             self.violations.extend(f"{what}, {why}" for why in self._below_budgets(pod))
 
     def _how_it_ended(self, pod: Object, at: float) -> str:
@@ -284,7 +288,7 @@ class DisruptionJudge:
             return f"{'evicted' if first.verb == 'evict' else 'deleted'} on node {node}"
         of_node = self._removals("node", node, born(pod), at)
         by_us = first.user == POD_COLLECTOR and of_node and of_node[0].ours
-        return f"deleted with its node {node}" if by_us else ""
+        return f"{WITH_NODE} {node}" if by_us else ""
 
     def _is_overdue(self, node: Object, pod: Object, at: float) -> bool:
         """Return whether the pod could not end by itself before the deadline of its node's drain."""

@@ -26,8 +26,6 @@ class RetiredNode:
     reason: str
     launched: datetime
     begun: datetime
-    last_begun: datetime
-    """When the last retirement of an empty node began, if the first was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,5 +87,5 @@ def _objection(each: RetiredNode, places: PodPlaces) -> str:
             return ""
         return "although no pod ran on it, and its pods neither ended nor found other room"
     if each.reason == "empty":
-        return "" if places.all_ended(each.node, each.last_begun) else "although pods ran on it"
+        return "" if places.all_ended(each.node, each.begun) else "although pods ran on it"
     return "although it was young" if each.begun - each.launched <= FIRST_MINUTE else ""

@@ -86,6 +86,22 @@ def needs_a_node(pod: Object) -> bool:
     return not (owners & {"DaemonSet", "Node"} or MIRROR in annotations(pod) or final or is_deleting(pod))
 
 
+def outlasts_drain(pod: Object) -> bool:
+    """Return whether a pod tolerates the taint of a node that leaves, so that it ends with the node.
+
+    >>> [outlasts_drain({"spec": {"tolerations": [each]}}) for each in (
+    ...     {"operator": "Exists"}, {"key": DISRUPTED, "operator": "Exists"}, {"key": DISRUPTED}, {"key": DISRUPTED,
+    ...     "effect": "NoExecute"}, {"key": "other", "operator": "Exists"})]
+    [True, True, True, False, False]
+    """
+    for each in pod["spec"].get("tolerations") or ():
+        exists = each.get("operator") == "Exists"
+        keyed = each.get("key") == DISRUPTED and (exists or not each.get("value"))
+        if each.get("effect") in (None, "", "NoSchedule") and (keyed or (exists and not each.get("key"))):
+            return True
+    return False
+
+
 def protection_of(pod: Object) -> str:
     """Return the value of the annotation against the disruption of a pod; empty without one."""
     return annotations(pod).get(DO_NOT_DISRUPT, annotations(pod).get(DO_NOT_EVICT, ""))

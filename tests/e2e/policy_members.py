@@ -19,6 +19,7 @@ from joiner_local.aws.local_aws import REGION
 from joiner_local.control_plane.kube_api import ApiError, KubeApi, Object
 from joiner_local.demo.change_watch import until
 from joiner_local.stack.stack_control import REPOSITORY, LocalStack
+from tests.e2e.forced_deletion import force_delete
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
@@ -182,7 +183,7 @@ def policed_cluster(bare_stack: LocalStack, kube: KubeApi, aws: Callable[[str], 
     ):  # nodes without a kubelet and pods on them would be found by every later test
         for left in kube.get(path)["items"]:
             if left["metadata"]["name"].startswith(("deployment-", "pod-", "claim-", "machine-", "node-")):
-                _remove(kube, f"{path}/{left['metadata']['name']}")
+                force_delete(kube, f"{path}/{left['metadata']['name']}", grace_seconds=0)
     for principal in principals:
         aws("eks").delete_access_entry(clusterName=bare_stack.cluster, principalArn=principal)
 
@@ -207,15 +208,6 @@ def view_policy() -> list[Object]:
         {**meta, "kind": "ValidatingAdmissionPolicy", "spec": spec},
         {**meta, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding},
     ]
-
-
-def _remove(kube: KubeApi, path: str) -> None:
-    try:
-        kube.call("DELETE", path, {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0})
-        kube.call("PATCH", path, {"metadata": {"finalizers": None}}, content_type=MERGE)
-    except ApiError as gone:
-        if gone.status != 404:
-            raise
 
 
 def _await_policies(cluster: PolicedCluster) -> None:

@@ -14,12 +14,13 @@ from typing import Any, Final, TypeVar
 
 import yaml
 
-from joiner_local.control_plane.kube_api import ApiError, Object
+from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import WatchTimeout, instances, until
 from joiner_local.demo.demonstration import DemoStack
 from joiner_local.stack.stack_control import REPOSITORY
 from tests.e2e.cluster_history import ClusterRecorder
 from tests.e2e.disruption_rules import DisruptionJudge, Strike
+from tests.e2e.forced_deletion import force_delete
 from tests.e2e.stack_invariants import CLAIM_PATHS, failed_executions, violations
 
 SCENARIOS: Final = REPOSITORY / "examples" / "scenarios"
@@ -332,11 +333,7 @@ class Actor:
         kube = self.world.kube
         kube.delete(path)
         for left in kube.items(path):
-            try:
-                kube.merge(f"{path}/{left['metadata']['name']}", {"metadata": {"finalizers": None}})
-            except ApiError as error:
-                if error.status != 404:
-                    raise
+            force_delete(kube, f"{path}/{left['metadata']['name']}")
 
     def forget(self, *kinds: str) -> None:
         """Delete the table's items of these kinds."""
@@ -357,19 +354,6 @@ class Actor:
                     )
                 elif item["kind"]["S"] not in ("CLUSTER", "DOORBELL"):  # the deployment's own
                     client.delete_item(TableName=table, Key=key)
-
-
-def claims_begun(actor: Actor, retirement: str) -> set[str]:
-    """Return the claims whose retirement began in an execution, from the output of *Begin retirement*."""
-    pages = actor.world.client("stepfunctions").get_paginator("get_execution_history").paginate(executionArn=retirement)
-    left = (
-        event["stateExitedEventDetails"]
-        for page in pages
-        for event in page["events"]
-        if "stateExitedEventDetails" in event
-    )
-    answers = [json.loads(each["output"]) for each in left if each["name"] == "Begin retirement"]
-    return {str(entry["claim"]) for answer in answers for wave in answer["waves"] for entry in wave}
 
 
 def launch_without_claim(ec2: Any, like: Mapping[str, Any]) -> str:

@@ -126,15 +126,12 @@ class Chaos:
         A sweep that read the claim before its retirement ended and EC2 after it takes the instance for lost, and finds
         nothing left to do: the first retirement is the one that counts.
         """
-        retirements = sorted(retirements_since(self.actor, self.began), key=lambda each: each[0])
-        last = {claim["instance"]: begun for begun, claim in retirements if claim["reason"] == "empty"}
         first: dict[str, RetiredNode] = {}
-        for begun, claim in retirements:
+        for begun, claim in sorted(retirements_since(self.actor, self.began), key=lambda each: each[0]):
             instance = claim["instance"]
             if instance in launched and instance not in first:
                 node, since = launched[instance]["PrivateDnsName"], launched[instance]["LaunchTime"]
-                ended = last.get(instance, begun)
-                first[instance] = RetiredNode(claim["claim"], instance, node, claim["reason"], since, begun, ended)
+                first[instance] = RetiredNode(claim["claim"], instance, node, claim["reason"], since, begun)
         return list(first.values())
 
     def _places(self, launched: Mapping[str, Mapping[str, Any]]) -> PodPlaces:

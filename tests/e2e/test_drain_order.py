@@ -11,6 +11,7 @@ import pytest
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
 from tests.e2e.changing_pools import POOL, UNTOUCHED, ChangingPool, claims_of, condition_of, instance_of, node_of
+from tests.e2e.forced_deletion import force_delete
 from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_manifests import deployment, node_class
 
@@ -35,13 +36,8 @@ def actor(deployed: Actor) -> Iterator[Actor]:
     deployed.create(node_class("changing"))
     yield deployed
     kube = deployed.world.kube
-    if kube.find(f"{ATTACHMENTS}/held"):
-        kube.merge(f"{ATTACHMENTS}/held", {"metadata": {"finalizers": None}})
-        kube.delete(f"{ATTACHMENTS}/held", missing_ok=True)
-    for path in (f"{VOLUME_CLAIMS}/data", f"{VOLUMES}/data"):
-        if kube.find(path):
-            kube.delete(path, missing_ok=True)
-            kube.merge(path, {"metadata": {"finalizers": None}})
+    for path in (f"{ATTACHMENTS}/held", f"{VOLUME_CLAIMS}/data", f"{VOLUMES}/data"):
+        force_delete(kube, path)
     deployed.clean()
 
 
@@ -154,8 +150,7 @@ def test_an_instance_is_terminated_after_its_volumes_are_detached(actor: Actor) 
     assert instance in [each["InstanceId"] for each in actor.instances()]
     assert "AwaitingVolumeDetachment" in {event["reason"] for event in actor.events()}
 
-    kube.merge(f"{ATTACHMENTS}/held", {"metadata": {"finalizers": None}})
-    kube.delete(f"{ATTACHMENTS}/held", missing_ok=True)
+    force_delete(kube, f"{ATTACHMENTS}/held")
     until(lambda: kube.find(f"{CLAIMS}/{name}") is None, what="the claim gone", limit=LIMIT)
     assert instance not in [each["InstanceId"] for each in actor.instances()]
     actor.wait_running(1)

@@ -1,5 +1,6 @@
 """Replacements that fail, from outside: EC2 refuses their launch, or their node never joins. The old nodes are as they
-were before, no pod was evicted, and the pool waits. After the wait the same nodes are replaced.
+were before, no pod was evicted, no scale-up launched a node for the pods that still run, and the pool waits. After the
+wait the same nodes are replaced.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,6 +38,8 @@ REFUSED: Final = "m5.large"
 SILENT: Final = "c5.large"
 CONFLICT: Final = 409
 LIMIT: Final = 150.0
+ALONE: Final = 120.0
+"""Seconds for which nothing else is disrupted while a replacement is awaited."""
 ONE: Final = {"budgets": [{"nodes": "1"}]}
 
 
@@ -129,7 +132,8 @@ def test_replacements_that_fail_change_nothing_and_succeed_after_the_wait(
     launch(actor, refused, silent)
     [kept], [waiting] = (set(claims_of(actor, each.name)) for each in (refused, silent))
     places = actor.placed()
-    ever, ended = actor.instances_ever(), len(disruptions(actor))
+    ever, ended, planned = actor.instances_ever(), len(disruptions(actor)), actor.executions()
+    known = {one["metadata"]["name"] for one in actor.events()}
     actor.knob("capacity", instanceType=REFUSED, available=0)
     actor.world.stack.agent_knob("faults", {"fault": "never-boots", "instanceType": SILENT})
     for each in (refused, silent):
@@ -151,6 +155,9 @@ def test_replacements_that_fail_change_nothing_and_succeed_after_the_wait(
         disrupt(actor)  # in the wait: nothing is tried again
 
     assert watched.evicted == set()
+    assert actor.plans_since(planned) == {}, "no scale-up plans a node: the pods run"
+    told = [one for one in actor.events() if one["metadata"]["name"] not in known]
+    assert [one["note"] for one in told if one["reason"] == "NotTriggerScaleUp"] == []
     assert (disrupted_nodes(actor), actor.placed()) == (set(), places)
     claims = {**claims_of(actor, "refused"), **claims_of(actor, "silent")}
     assert {name: state_of(claim) for name, claim in claims.items()} == {kept: (False, ""), waiting: (False, "")}
@@ -175,4 +182,39 @@ def test_replacements_that_fail_change_nothing_and_succeed_after_the_wait(
         )
     assert {name.split("-")[0] for name in watched.evicted} == {"refused", "silent"}
     assert len(actor.claims()) == 2
+    actor.wait_running(2)
+
+
+@pytest.mark.long("the turn that is given back, with scripted functions")
+def test_a_replacement_that_does_not_come_keeps_no_other_pool_from_its_turn(actor: Actor) -> None:
+    disruption = {**AT_ONCE, **ONE}
+    silent = ChangingPool("silent", ["c5.xlarge"], [SILENT], disruption=disruption)
+    other = ChangingPool("other", ["m5.xlarge"], ["m5.large"], disruption=disruption)
+    launch(actor, silent, other)
+    [waiting], [going] = (set(claims_of(actor, each.name)) for each in (silent, other))
+    actor.world.stack.agent_knob("faults", {"fault": "never-boots", "instanceType": SILENT})
+    silent.widen(actor)
+    new = begin(actor, "silent", {waiting})
+    other.widen(actor)
+
+    def is_replaced() -> bool:
+        actor.forget("PROPOSED")
+        assert actor.sweep() == "SUCCEEDED"
+        there = claims_of(actor, "other")
+        return going not in there and len(there) == 1
+
+    with watched_evictions(actor) as watched:
+        until(is_replaced, what="the node of the other pool replaced", limit=LIMIT + ALONE)
+        assert state_of(claims_of(actor, "silent")[waiting]) == (False, "Underutilized"), "its replacement is awaited"
+        owners = {one["execution"]["S"] for one in items(actor, "DISRUPTION") if {"S": waiting} in one["claims"]["L"]}
+        states = actor.world.client("stepfunctions")
+        assert [states.describe_execution(executionArn=each)["status"] for each in owners] == ["RUNNING"]
+        assert new["metadata"]["name"] in claims_of(actor, "silent")
+    assert {name.split("-")[0] for name in watched.evicted} == {"other"}
+
+    let_registration_time_out(actor, new["metadata"]["name"])
+    until(lambda: "RegistrationTimeout" in notes_on(actor, waiting), what="the event of the lost node", limit=LIMIT)
+    actor.rest(limit=LIMIT)
+    disrupt_until(actor, lambda: set(claims_of(actor, "silent")) == {waiting}, what="the lost instance gone")
+    assert (disrupted_nodes(actor), items(actor, "DISRUPTION")) == (set(), [])
     actor.wait_running(2)

@@ -161,7 +161,14 @@ def test_every_pod_of_a_mix_runs_within_its_constraints_on_nodes_at_the_planned_
     assert offers.total() == len(nodes) == len(scene.actor.nodes())
     assert offers.keys() <= {offer_of(each) for node in nodes for each in (node, *node["alternatives"])}
     assert paid["on-demand"] == pytest.approx(planned["on-demand"], abs=1e-6)
-    assert paid["spot"] == pytest.approx(planned["spot"], rel=SPOT_MOVES)
+    spot = [
+        {offer_of(each) for each in (node, *node["alternatives"])} for node in nodes if node["capacityType"] == "spot"
+    ]
+    prices = {offer: scene.price_per_hour(offer) for offer in set().union(*spot)}
+    cheapest = sum(min(map(prices.__getitem__, offers)) for offers in spot)
+    assert cheapest - 1e-6 <= paid["spot"] <= planned["spot"] * (1 + SPOT_MOVES), (
+        "EC2 chooses one of each node's offers"
+    )
 
 
 def offer_of(planned: Mapping[str, Any]) -> Offer:

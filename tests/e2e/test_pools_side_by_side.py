@@ -23,6 +23,7 @@ from tests.e2e.test_consolidated_nodes import disruptions, notes
 pytestmark = pytest.mark.e2e
 
 LIMIT = 180.0
+EVENTS: Final = "/api/v1/namespaces/default/events"
 CLASS = "side-by-side"
 LABELS = ("karpenter.sh/nodepool", "karpenter.sh/provisioner-name")
 REQUIREMENTS = {CAPACITY_TYPE: ["on-demand"], INSTANCE_TYPE: ["m5.large"]}
@@ -154,6 +155,7 @@ def test_half_used_nodes_are_merged_unless_a_budget_a_cool_down_or_a_ration_keep
 
     with watched_evictions(actor) as watched:
         disrupt_until(actor, lambda: nodes_of(actor) == merged, what="one node each of three pools")
+        actor.world.kube.delete(f"{EVENTS}?fieldSelector=reason=Unconsolidatable")  # once in a quarter of an hour
         disrupt_until(
             actor,
             lambda: all(each in notes(actor, "Unconsolidatable") for each in LIMITING),

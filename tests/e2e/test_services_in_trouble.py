@@ -173,7 +173,8 @@ def complete_by_sweeps(actor: Actor, known: list[dict[str, Any]]) -> None:
 def test_after_an_outage_of_the_api_server_a_sweep_completes_what_began(troubled: Actor) -> None:
     known = begin_to_launch(troubled)
     troubled.knob("faults/set", **EVERYTHING, call="kube *", how="timed out")
-    until(lambda: troubled.knob("faults/set")["struck"] >= 3, what="three calls without an answer", limit=150)
+    until(lambda: troubled.knob("faults/struck")["struck"] >= 3, what="three calls without an answer", limit=150)
+    assert troubled.knob("faults/set")["struck"] >= 3, "the outage ends"
 
     complete_by_sweeps(troubled, known)
 

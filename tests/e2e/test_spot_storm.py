@@ -13,7 +13,8 @@ import pytest
 
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
-from tests.e2e.stack_actions import Actor, claims_begun
+from tests.e2e.retirement_listing import names_of_begun_claims
+from tests.e2e.stack_actions import Actor
 from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, NEVER_DISRUPTED, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
@@ -89,7 +90,7 @@ def test_ten_simultaneous_warnings_are_drained_by_a_few_executions(standing: Act
     )
 
     started = interrupted_since(standing, known)
-    begun = [claims_begun(standing, each["executionArn"]) for each in started]
+    begun = [names_of_begun_claims(standing, each["executionArn"]) for each in started]
     last = max((each["startDate"] - warned).total_seconds() for each in started)
     print(
         f"\n{NODES} warnings in {sent:.1f} s: {len(started)} executions, {[len(each) for each in begun]} claims, the "

@@ -17,7 +17,8 @@ import pytest
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import condition, instances, until
 from joiner_local.demo.execution_listing import execution, executions
-from tests.e2e.stack_actions import Actor, claims_begun, launch_without_claim
+from tests.e2e.retirement_listing import names_of_begun_claims
+from tests.e2e.stack_actions import Actor, launch_without_claim
 from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, NEVER_DISRUPTED, deployment, node_class, node_pool
 
 pytestmark = pytest.mark.e2e
@@ -173,7 +174,7 @@ class Aftermath:
         client, machine = self.actor.world.client("stepfunctions"), self.actor.outputs["RetireArn"]
         listed = client.list_executions(stateMachineArn=machine)["executions"]
         interrupted = [each["executionArn"] for each in listed if each["name"].endswith("-interrupted")]
-        return {claim for arn in interrupted for claim in claims_begun(self.actor, arn)}
+        return {claim for arn in interrupted for claim in names_of_begun_claims(self.actor, arn)}
 
 
 @pytest.fixture(scope="module")

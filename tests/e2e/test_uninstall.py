@@ -1,7 +1,9 @@
 """Deleting the stack and changing its node roles disconnect no node: refused, drained, kept, and managed again."""
 
+import copyreg
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -9,12 +11,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import pytest
 from botocore.exceptions import ClientError
 
-from infra.settings import NodeRoleSettings, Settings, load_settings
+from infra.node_role_settings import NodeRoleSettings
+from infra.settings import Settings, load_settings
 from joiner_local.control_plane.kube_api import KubeApi, Object
 from joiner_local.demo.change_watch import until
 from joiner_local.demo.demonstration import DemoStack
@@ -108,6 +112,14 @@ class StackOwner:
         return True
 
 
+def _as_dict(mapping: MappingProxyType[Any, Any]) -> Any:
+    return dict, (dict(mapping),)
+
+
+copyreg.pickle(MappingProxyType, _as_dict)
+"""Tags of settings are read-only mappings, which cannot be pickled."""
+
+
 def synthesise(settings: Settings, folder: Path) -> None:
     """Synthesise in a separate process, because jsii holds one app at a time."""
     code = (
@@ -116,13 +128,10 @@ def synthesise(settings: Settings, folder: Path) -> None:
         "app = cdk.App(context=flags(), outdir=sys.argv[1], analytics_reporting=False);"
         "ClusterStack(app, pickle.load(sys.stdin.buffer)); app.synth()"
     )
-    import pickle
-
     environment = {**os.environ, "CDK_VALIDATION": "false", "PYTHONPATH": str(REPOSITORY)}
-    plain = replace(settings, tags={})  # a mapping proxy cannot be pickled
     subprocess.run(
         [sys.executable, "-c", code, str(folder)],
-        input=pickle.dumps(plain),
+        input=pickle.dumps(settings),
         env=environment,
         cwd=REPOSITORY,
         check=True,

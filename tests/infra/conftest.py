@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from infra.settings import Settings, load_settings
+from tests.local.running_aws import RunningAws
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -136,3 +137,17 @@ def graphs(machine: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def function_of(resource: Mapping[str, Any]) -> str:
     return str(resource["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"])
+
+
+@pytest.fixture
+def aws_of_handlers(local_aws: RunningAws, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningAws]:
+    """The local AWS, called by handlers that this process runs."""
+    from joiner.adapters import environment
+
+    region = {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
+    keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    for name, value in {"AWS_ENDPOINT_URL": local_aws.endpoint, **region, **keys}.items():
+        monkeypatch.setenv(name, value)
+    environment.client.cache_clear()
+    yield local_aws
+    environment.client.cache_clear()

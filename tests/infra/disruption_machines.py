@@ -1,12 +1,15 @@
 """A cluster whose disruption machine runs on the local Step Functions, and the responses of its functions."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from infra.disruption_states import DisruptionResources, disruption_definition
+from infra.machine_functions import DISRUPTION, SCALE_UP_FUNCTIONS_OF_DISRUPTION
 from infra.service_integrations import ServiceIntegrations
-from tests.infra.scripted_machine import Line, Scripted
+from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
+from tests.local.running_aws import RunningAws
 
 FOUND = {"refused": "", "why": "", "rings": 0, "snapshot": "snapshots/x/1.json.gz", "candidates": 2}
 NOTHING_TO_DO = {"actions": 0, "replacements": 0, "remaining": 0, "proposal": "decisions/x/1.json.gz", "messages": []}
@@ -42,9 +45,23 @@ SMOOTH: Mapping[str, Sequence[Line]] = {
         {"launches": "launches/x/2.json.gz", "groups": [0], "claims": 1, "postponed": 0, "events": ["events/x/2-p"]}
     ],
     "launch_instances": [{"launched": 1, "short": 0, "failed": 0, "errors": []}],
-    "record_launches": [{"launched": 1, "short": 0, "failed": 0, "again": False, "later": False, "events": []}],
+    "record_launches": [
+        {"launched": 1, "short": 0, "failed": 0, "waiting": 1, "again": False, "later": False, "events": []}
+    ],
     "check_registration": [JOINED],
 }
+
+
+@contextmanager
+def disruption_account(aws: RunningAws) -> Iterator[ScriptedAccount["DisruptionMachines"]]:
+    """Run the functions in the local AWS. Waits are short, because pods settle for 15 s in each execution."""
+    names = (*DISRUPTION, *SCALE_UP_FUNCTIONS_OF_DISRUPTION)
+    with scripted_account(DisruptionMachines, names, SMOOTH, aws) as made:
+        aws.knob("faults/pace", factor=0.1)
+        try:
+            yield made
+        finally:
+            aws.knob("faults/pace", factor=1)
 
 
 class DisruptionMachines(Scripted):
@@ -53,7 +70,7 @@ class DisruptionMachines(Scripted):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.scale_up_arn, self.retire_arn = self.machine("scale-up"), self.machine("retire")
-        resources = DisruptionResources(
+        self.resources = DisruptionResources(
             integrations=ServiceIntegrations("aws"),
             cluster=self.cluster,
             table=self.table,
@@ -61,10 +78,14 @@ class DisruptionMachines(Scripted):
             retire_arn=self.retire_arn,
             functions=self.functions,
         )
-        self.arn = self.machine("disrupt", disruption_definition(resources))
+        self.arn = self.machine("disrupt", disruption_definition(self.resources))
 
-    def start(self, name: str = "disrupt-1", *, unfinished: int = 0, **more: Any) -> str:
-        request = json.dumps({"digest": "abc", "unfinished": unfinished, **more})
+    def await_alone_for(self, seconds: int) -> None:
+        """Let the next execution give its turn back so long after it launched replacements."""
+        self.arn = self.machine("disrupt", disruption_definition(self.resources, awaited_alone=seconds))
+
+    def start(self, name: str = "disrupt-1", *, left: Sequence[str] = (), stale: int = 0, **more: Any) -> str:
+        request = json.dumps({"digest": "abc", "left": left, "staleMarks": stale, **more})
         execution: str = self.aws.client("stepfunctions").start_execution(
             stateMachineArn=self.arn, name=name, input=request
         )["executionArn"]

@@ -1,12 +1,17 @@
 """The sweep's state machine with scripted functions, and their answers in a cluster at rest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from infra.machine_functions import SCALE_UP_FUNCTIONS_OF_SWEEP, SWEEP
 from infra.service_integrations import ServiceIntegrations
 from infra.sweep_states import SweepResources, WarmUp, sweep_definition
-from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount
+from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
+from tests.local.running_aws import RunningAws
 
+RESTING = {"due": False, "digest": "abc", "executions": [], "staleMarks": 0}
+DISRUPTION_DUE = {**RESTING, "due": True}
 NOTHING_SEEN = {
     "refused": "",
     "pendingPods": 0,
@@ -19,7 +24,7 @@ NOTHING_SEEN = {
     "closedNodes": 0,
     "retire": [],
     "emptyLater": 0,
-    "disruption": {"due": False, "digest": "", "unfinished": 0},
+    "disruption": {"due": False, "digest": "", "executions": [], "staleMarks": 0},
     "drift": {"due": False, "digest": "", "snapshot": ""},
     "survey": "surveys/x.json.gz",
     "reasons": [],
@@ -31,6 +36,7 @@ ALL_THERE = {
     "leaseBroken": False,
     "openLaunches": 0,
     "disrupting": False,
+    "leftDisruptions": [],
     "endedRetirements": 0,
     "retire": [],
     "garbage": [],
@@ -53,6 +59,13 @@ QUIET: Mapping[str, Sequence[Line]] = {
 
 NO_WARM_UPS = WarmUp(("arn:first", "arn:second"), every_minutes=None, sweep_minutes=1)
 """No sweep invokes these functions."""
+
+
+@contextmanager
+def sweep_account(aws: RunningAws) -> Iterator[ScriptedAccount[Scripted]]:
+    """Run the functions of the sweep in the local AWS."""
+    with scripted_account(Scripted, (*SWEEP, *SCALE_UP_FUNCTIONS_OF_SWEEP), QUIET, aws) as made:
+        yield made
 
 
 class Swept:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from infra.function_configuration import CONFIGURATIONS, CalledApi
-from infra.settings import NodeRoleSettings, Settings, load_settings
+from infra.node_role_settings import NodeRoleSettings
+from infra.settings import Settings, load_settings
 from infra.settings_reader import SettingsError
 from tests.infra.conftest import Synthesis, Synthesise, flat, function_of
 

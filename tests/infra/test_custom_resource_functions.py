@@ -131,6 +131,7 @@ def test_what_made_nothing_has_nothing_to_delete(name: str, mailbox: Mailbox) ->
     [
         "await_catalogue",
         "collect_launch_templates",
+        "create_pause_parameter",
         "describe_cluster",
         "empty_bucket",
         "guard_deletion",
@@ -233,3 +234,17 @@ def test_an_error_without_the_doorbells_secret_stays_what_it_is() -> None:
 
     with pytest.raises(Forbidden), install_manifests.hide_secret("s3cret"):
         raise Forbidden("clusterroles is forbidden")
+
+
+@pytest.mark.parametrize(
+    ("payload", "sentence"),
+    [
+        (
+            b'{"errorType": "NoAnswer", "errorMessage": "ec2 did not answer", "stackTrace": ["  File x, line 1"]}',
+            "NoAnswer: ec2 did not answer; deploy again",
+        ),
+        (b"not json", "not json"),
+    ],
+)
+def test_an_error_of_the_first_refresh_is_shown_without_its_stack_trace(payload: bytes, sentence: str) -> None:
+    assert load("await_catalogue").read_error(payload) == sentence

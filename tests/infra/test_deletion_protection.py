@@ -9,7 +9,6 @@ from botocore.exceptions import ClientError
 
 from functions.empty_bucket import handler as empty_bucket
 from infra.settings import Settings
-from joiner.adapters import environment
 from tests.infra.conftest import Synthesis, Synthesise, flat
 from tests.infra.test_custom_resource_functions import Mailbox, Remaining, mailbox  # noqa: F401  the fixture
 from tests.local.running_aws import RunningAws
@@ -61,14 +60,9 @@ def test_the_end_of_the_custom_resource_leaves_what_is_to_be_kept(
     empties: str,
     left: int,
     mailbox: Mailbox,  # noqa: F811
-    local_aws: RunningAws,
-    monkeypatch: pytest.MonkeyPatch,
+    aws_of_handlers: RunningAws,
 ) -> None:
-    there = {"AWS_ENDPOINT_URL": local_aws.endpoint, "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
-    for name, value in (there | {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}).items():
-        monkeypatch.setenv(name, value)
-    environment.client.cache_clear()
-    s3, bucket = local_aws.client("s3"), local_aws.fresh("bucket").lower()
+    s3, bucket = aws_of_handlers.client("s3"), aws_of_handlers.fresh("bucket").lower()
     s3.create_bucket(Bucket=bucket)
     s3.put_object(Bucket=bucket, Key="plans/a.json", Body=b"{}")
 

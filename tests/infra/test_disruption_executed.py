@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from infra.machine_functions import DISRUPTION, SCALE_UP_FUNCTIONS_OF_DISRUPTION
 from joiner.names import KARPENTER_RUNS
 from tests.infra.disruption_machines import (
     BOOTING,
@@ -16,10 +15,10 @@ from tests.infra.disruption_machines import (
     PROPOSED,
     REQUEST,
     SETTLED,
-    SMOOTH,
     DisruptionMachines,
+    disruption_account,
 )
-from tests.infra.scripted_machine import Answer, ScriptedAccount, scripted_account
+from tests.infra.scripted_machine import Answer, Line, ScriptedAccount
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -47,24 +46,20 @@ SECOND_LOOK = [
     "Validate disruption",
     "Is the proposal still valid?",
 ]
-MARKING = ["Mark nodes", "Are replacements needed?"]
+ALLOWED = ["Read the pause before the mark", "May nodes be marked?"]
+MARKING = [*ALLOWED, "Mark nodes", "Read the pause after the mark", "Are replacements needed?"]
 LAUNCHING = ["Record node claims", "Launch instances", "Launch some groups", "Record launches"]
 RELEASING = ["Release the lease", "Did it ring meanwhile?", "Are nodes marked?"]
 SETTLING = ["Settle disruptions", "May nodes be retired?"]
 ENDING = ["Give the turn back", "How did it end?", "Summarise"]
 REPLACED = {**MARKED, "plan": "plans/x/2.json.gz", "replacements": 1}
+NOTHING_LAUNCHED = {"launched": 0, "short": 0, "failed": 0, "again": False, "later": False, "waiting": 0, "events": []}
 
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[DisruptionMachines]]:
-    with scripted_account(
-        DisruptionMachines, (*DISRUPTION, *SCALE_UP_FUNCTIONS_OF_DISRUPTION), SMOOTH, local_aws
-    ) as made:
-        local_aws.knob("faults/pace", factor=0.1)  # pods settle for 15 s in each execution
-        try:
-            yield made
-        finally:
-            local_aws.knob("faults/pace", factor=1)
+    with disruption_account(local_aws) as made:
+        yield made
 
 
 def test_nodes_without_replacement_are_marked_and_retired(account: ScriptedAccount[DisruptionMachines]) -> None:
@@ -177,40 +172,6 @@ def test_a_ring_while_the_lease_is_held_starts_a_scale_up(account: ScriptedAccou
     assert [name.endswith("-disrupt") for name in machines.started(machines.scale_up_arn)] == [True]
 
 
-def test_left_over_disruptions_are_settled_before_the_next_look(account: ScriptedAccount[DisruptionMachines]) -> None:
-    machines = account.machines(propose_disruption=[NOTHING_TO_DO])
-
-    execution = machines.start(unfinished=1)
-
-    assert machines.summary(execution)["retired"] == 1
-    retiring = [*SETTLING, "Retire nodes", "Are replacements on their way?"]
-    assert machines.states(execution) == [*BEGINNING, *retiring, *FIRST_LOOK, *ENDING]
-
-
-@pytest.mark.parametrize("due", [True, False])
-def test_an_execution_that_was_started_to_settle_proposes_only_what_is_due(
-    account: ScriptedAccount[DisruptionMachines], due: bool
-) -> None:
-    machines = account.machines(propose_disruption=[NOTHING_TO_DO])
-
-    execution = machines.start(unfinished=1, due=due)
-
-    assert machines.summary(execution)["retired"] == 1
-    retiring = [*SETTLING, "Retire nodes", "Are replacements on their way?"]
-    assert machines.states(execution) == [*BEGINNING, *retiring, *(FIRST_LOOK if due else ()), *ENDING]
-
-
-def test_nothing_new_is_proposed_while_replacements_of_another_execution_boot(
-    account: ScriptedAccount[DisruptionMachines],
-) -> None:
-    machines = account.machines(settle_disruptions=[{**SETTLED, "waiting": 1}])
-
-    execution = machines.start(unfinished=1)
-
-    assert machines.summary(execution)["waiting"] == 1
-    assert machines.states(execution) == [*BEGINNING, *SETTLING, "Are replacements on their way?", *ENDING]
-
-
 def test_a_second_execution_ends_at_once(account: ScriptedAccount[DisruptionMachines]) -> None:
     machines = account.machines()
     machines.put("LEASE", "disrupt", holder="arn", disruptUntil=9_999_999_999)
@@ -275,3 +236,88 @@ def test_a_lost_lease_marks_nothing_and_is_no_failure(account: ScriptedAccount[D
     assert ended["status"] == "SUCCEEDED"
     assert (machines.lease["holder"], "mark_nodes" in machines.calls) == ({"S": "another"}, False)
     assert "holder" not in machines.item("LEASE", "disrupt")
+
+
+def pausing(value: str, answer: Answer) -> Line:
+    """Return a line at which a user pauses Joiner, or drains all nodes, before the function answers."""
+
+    def line(machines: DisruptionMachines, _event: Mapping[str, Any]) -> Answer:
+        machines.pause(value)
+        return answer
+
+    return line
+
+
+@pytest.mark.parametrize("value", ["true", "drain"])
+def test_no_node_is_marked_after_a_pause(account: ScriptedAccount[DisruptionMachines], value: str) -> None:
+    """The pause comes while the second proposal is made."""
+    machines = account.machines(propose_disruption=[PROPOSED, pausing(value, PROPOSED)])
+
+    execution = machines.start()
+
+    summary = machines.summary(execution)
+    assert (summary["marked"], summary["retired"], summary["undone"]) == ([], 0, [])
+    assert machines.states(execution) == [*BEGINNING, *FIRST_LOOK, *SECOND_LOOK, *ALLOWED, *RELEASING, *ENDING]
+    assert "mark_nodes" not in machines.calls
+
+
+@pytest.mark.parametrize("answer", [MARKED, REPLACED], ids=["removed", "replaced"])
+def test_nodes_that_are_marked_during_a_pause_are_settled_at_once_and_nothing_is_recorded(
+    account: ScriptedAccount[DisruptionMachines], answer: dict[str, Any]
+) -> None:
+    undone = {"claims": ["a"], "why": "Joiner is paused"}
+    machines = account.machines(
+        mark_nodes=[pausing("true", answer)], settle_disruptions=[{**SETTLED, "undone": [undone]}]
+    )
+
+    execution = machines.start()
+
+    assert machines.summary(execution)["undone"] == [undone]
+    assert [(each["written"], each["paused"]) for each in machines.calls["settle_disruptions"]] == [(False, True)]
+    assert not {"record_node_claims", "launch_instances"} & machines.calls.keys()
+
+
+def test_a_pause_between_the_claims_and_their_launch_is_settled_at_once(
+    account: ScriptedAccount[DisruptionMachines],
+) -> None:
+    machines = account.machines(
+        mark_nodes=[REPLACED],
+        launch_instances=[{"paused": True}],
+        record_launches=[{**NOTHING_LAUNCHED, "waiting": 0}],
+        settle_disruptions=[{**SETTLED, "undone": [{"claims": ["a"], "why": "Joiner is paused"}]}],
+    )
+
+    execution = machines.start()
+
+    assert len(machines.summary(execution)["undone"]) == 1
+    assert [(each["written"], each["paused"]) for each in machines.calls["settle_disruptions"]] == [(True, True)]
+
+
+def test_a_replacement_that_is_lost_is_settled_while_others_still_boot(
+    account: ScriptedAccount[DisruptionMachines],
+) -> None:
+    """The claim of one of two is deleted; the other one boots, and joins later."""
+    undone = {"claims": ["b"], "why": "replacement c was deleted"}
+    waits = {**SETTLED, "waiting": 2}
+    machines = account.machines(
+        mark_nodes=[{**REPLACED, "replacements": 2}],
+        record_launches=[{**NOTHING_LAUNCHED, "launched": 2, "waiting": 2}],
+        settle_disruptions=[waits, {**waits, "waiting": 1, "undone": [undone]}, {**SETTLED, "retire": [REQUEST]}],
+        check_registration=[{**BOOTING, "waiting": 2, "settling": 1}, {**BOOTING, "settling": 1}, BOOTING, JOINED],
+    )
+
+    execution = machines.start()
+
+    summary = machines.summary(execution)
+    assert (summary["undone"], summary["retired"]) == ([undone], 1)
+    states = machines.states(execution)
+    checks = [each for each in states if each in ("Check registration", "Settle disruptions")]
+    assert checks == [
+        "Settle disruptions",
+        "Check registration",
+        "Check registration",
+        "Settle disruptions",
+        "Check registration",
+        "Check registration",
+        "Settle disruptions",
+    ]

@@ -148,6 +148,18 @@ def test_launch_templates_of_users_can_be_read_only_if_the_settings_allow_some(
     assert allowed == AllowedResources(("lt-0123456789abcdef0",), {"team": ("ml",)})
 
 
+def test_a_key_in_china_can_be_used_through_both_forms_of_the_host(
+    synthesise: Synthesise, example_settings: Settings
+) -> None:
+    key = KEY.replace("arn:aws:kms:eu-west-1", "arn:aws-cn:kms:cn-north-1")
+    china = replace(example_settings, region="cn-north-1", node_classes=NodeClassSettings(kms_keys=(key,)))
+
+    (first, *_) = [each for each in statements(synthesise(china), "launch_instances") if "kms:" in str(each["Action"])]
+
+    hosts = ["ec2.cn-north-1.amazonaws.com", "ec2.cn-north-1.amazonaws.com.cn"]
+    assert first["Condition"] == {"StringEquals": {"kms:ViaService": hosts}}
+
+
 def test_a_key_of_the_settings_can_be_used_through_ec2_only(narrowed: Synthesis) -> None:
     via = {"kms:ViaService": "ec2.eu-west-1.amazonaws.com"}
     allowed = [each for each in statements(narrowed, "launch_instances") if "kms:" in str(each["Action"])]

@@ -52,6 +52,10 @@ def name(number: int) -> str:
     return f"{number:x}".zfill(NAME)
 
 
+def execution(number: int) -> str:
+    return f"arn:aws-us-gov:states:us-gov-west-1:123456789012:execution:{'m' * 80}:{number:x}".ljust(256, "x")
+
+
 def reasons(count: int) -> list[str]:
     return ["x" * REASON_AT_MOST] * count
 
@@ -68,6 +72,9 @@ def entries(count: int, stage: str) -> list[dict[str, Any]]:
     fixed = {
         "reason": "never-joined",
         "kind": "NodeClaim",
+        "uid": "0" * 36,
+        "closed_at": 1_795_238_278,
+        "opened_at": 1_795_238_278,
         "since": 1_795_238_278,
         "launched": 1_795_238_278,
         "emptied": 1_795_238_278,
@@ -100,7 +107,12 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             "refused": "",
             "retire": asked(DUE_AT_ONCE),
             "emptyLater": 50_000,
-            "disruption": {"due": True, "digest": "0" * 20, "unfinished": 1_000},
+            "disruption": {
+                "due": True,
+                "digest": "0" * 20,
+                "executions": [execution(number) for number in range(100)],
+                "staleMarks": 1_000,
+            },
             "drift": {"due": True, "digest": "0" * 20, "snapshot": f"snapshots/{name(0)}/1.json.gz"},
             "survey": f"surveys/{name(0)}.json.gz",
             "reasons": reasons(REASONS_SHOWN),
@@ -111,6 +123,7 @@ SWEPT: Final[Mapping[str, Sequence[Line]]] = {
             **dict.fromkeys(("instances", "endedWaves", "openLaunches", "endedRetirements", "refused"), 5_000),
             "leaseBroken": True,
             "disrupting": False,
+            "leftDisruptions": [execution(number) for number in range(100)],
             "described": f"instances/{name(0)}.json.gz",
             "retire": [
                 *asked(RETIRED_AT_ONCE // 2),

@@ -257,7 +257,8 @@ def test_only_functions_that_can_be_paused_may_read_the_pause_parameter(granted:
         name
         for name, statements in granted.items()
         for statement in statements
-        if "ssm:GetParameter" in _listed(statement["Action"]) and "PauseParameter" in str(statement["Resource"])
+        if "ssm:GetParameter" in _listed(statement["Action"])
+        and ":parameter/joiner/example/pause" in str(statement["Resource"])
     }
 
     assert reading == {name for name, configuration in CONFIGURATIONS.items() if configuration.reads_pause}
@@ -326,6 +327,22 @@ def test_each_machine_is_started_only_by_its_starters(example: Synthesis) -> Non
             "SweepStatesMachine",  # more empty nodes than may leave at once
             next(each for each in found["Sweep"] if each.startswith("SchedulerRole") or "Schedule" in each),
         },
+    }
+
+
+def test_only_the_executions_whose_state_counts_may_be_described(granted: Mapping[str, list[Statement]]) -> None:
+    found = {
+        (name, str(resource).rpartition(":execution:")[2])
+        for name, statements in granted.items()
+        for each in statements
+        if "states:DescribeExecution" in _listed(each["Action"])
+        for resource in _listed(each["Resource"])
+    }
+    machines = ("joiner-disrupt-example:*", "joiner-retire-example:*", "joiner-scale-up-example:*")
+
+    assert found == {
+        ("handle_interruption", "joiner-retire-example:*"),
+        *(("survey_instances", each) for each in machines),
     }
 
 

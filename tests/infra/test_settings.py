@@ -7,10 +7,10 @@ import boto3
 import pytest
 
 from infra.commitment_settings import CommitmentSettings, ReservedInstanceSettings, SavingsPlanSettings
+from infra.node_role_settings import NodeRoleSettings
 from infra.settings import (
     CeilingSettings,
     DoorbellSettings,
-    NodeRoleSettings,
     RouteThrottle,
     RuntimeSettings,
     Settings,
@@ -172,12 +172,27 @@ def test_every_field_is_read(tmp_path: Path) -> None:
         ),
         (
             "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: ['arn:aws:iam::123456789012:role/Node']}",
-            "nodeRoles.names[0] is 'arn:aws:iam::123456789012:role/Node': write a role's name, without its path and "
-            "without arn:",
+            "nodeRoles.names[0] is 'arn:aws:iam::123456789012:role/Node': write a role's name, with its path if "
+            "it has one (teams/web/NAME), without arn:",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: Node}",
-            "nodeRoles.names is 'Node': write a list: [a role's name, without its path and without arn:, ...]",
+            "nodeRoles.names is 'Node': write a list: [a role's name, with its path if it has one (teams/web/NAME), "
+            "without arn:, ...]",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: [/teams/Node]}",
+            "nodeRoles.names[0] is '/teams/Node': write a role's name, with its path if it has one (teams/web/NAME)",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: [Node, teams/Node]}",
+            "nodeRoles.names[1] is 'teams/Node': an account has no two roles of one name, and 'Node' is named before: "
+            "write one of them",
+        ),
+        (
+            "cluster: prod\nregion: eu-west-1\nnodeRoles: {names: [teams/Node], windowsNames: [Node]}",
+            "nodeRoles.windowsNames[0] is 'Node': nodes may not have that role: write it in nodeRoles.names, or here "
+            "'teams/Node' as it stands there",
         ),
         (
             "cluster: prod\nregion: eu-west-1\nnodeRoles: {windowsNames: [Windows]}",

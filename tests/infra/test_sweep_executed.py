@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 
-from infra.machine_functions import SCALE_UP_FUNCTIONS_OF_SWEEP, SWEEP
 from infra.sweep_states import WarmUp
 from joiner.names import FOREIGN_DEFINITIONS, KARPENTER_RUNS
-from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
-from tests.infra.sweep_machine import ALL_THERE, BARE, EMPTY, LOST, NOTHING_SEEN, QUIET, Swept
+from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount
+from tests.infra.sweep_machine import (
+    ALL_THERE,
+    BARE,
+    DISRUPTION_DUE,
+    EMPTY,
+    LOST,
+    NOTHING_SEEN,
+    Swept,
+    sweep_account,
+)
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -28,7 +36,7 @@ BOTH_LOOKS = ["Survey the instances", "Is Joiner paused?", "Decide what is due",
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[Scripted]]:
-    with scripted_account(Scripted, (*SWEEP, *SCALE_UP_FUNCTIONS_OF_SWEEP), QUIET, local_aws) as made:
+    with sweep_account(local_aws) as made:
         yield made
 
 
@@ -189,55 +197,6 @@ def test_another_sweep_follows_while_retirements_make_place_for_more_empty_nodes
     assert ended["states"][-1] == ("Joiner is paused" if paused else "What was due was started")
 
 
-DUE = {"due": True, "digest": "abc", "unfinished": 0}
-LEFT = {"due": False, "digest": "abc", "unfinished": 1}
-
-
-@pytest.mark.parametrize(
-    ("cluster", "instances", "proposes"),
-    [
-        ({"disruption": DUE}, {}, True),
-        ({"disruption": DUE}, {"disrupting": True}, None),
-        ({"disruption": DUE, "pendingPods": 1}, {}, None),
-        ({"disruption": DUE, "changedBuffers": 1}, {}, None),
-        ({"disruption": DUE, "buffersToPlan": 1}, {}, True),
-        ({"disruption": DUE}, {"openLaunches": 1}, None),
-        ({"disruption": LEFT}, {}, False),
-        ({"disruption": LEFT, "pendingPods": 1}, {}, False),
-        ({"disruption": {**LEFT, "due": True}}, {}, True),
-        ({"disruption": {**LEFT, "due": True}, "pendingPods": 1}, {}, False),
-        ({"disruption": LEFT}, {"disrupting": True}, None),
-    ],
-    ids=[
-        "due",
-        "one runs",
-        "pods wait",
-        "buffers changed",
-        "nodes or pods changed beside buffers",
-        "a launch is open",
-        "left over",
-        "left over while pods wait",
-        "left over and due",
-        "left over and due while pods wait",
-        "attended",
-    ],
-)
-def test_a_disruption_starts_when_nothing_more_urgent_is_under_way(
-    account: ScriptedAccount[Scripted],
-    cluster: Mapping[str, Any],
-    instances: Mapping[str, Any],
-    proposes: bool | None,
-) -> None:
-    swept = Swept(account, survey_cluster=[{**NOTHING_SEEN, **cluster}], survey_instances=[{**ALL_THERE, **instances}])
-    ended = swept.run()
-
-    started = swept.machines.started(swept.disrupt)
-    asked = {"digest": "abc", "unfinished": cluster["disruption"]["unfinished"], "due": proposes}
-    assert list(started.values()) == ([asked] if proposes is not None else [])
-    assert all(re.fullmatch(r"disrupt-\d{8}T\d{6}-sweep", name) for name in started)
-    assert ended["status"] == "SUCCEEDED"
-
-
 DRIFT_DUE = {"due": True, "digest": "abc", "snapshot": "snapshots/s/1.json.gz"}
 
 
@@ -246,7 +205,7 @@ def test_drift_is_detected_with_what_both_surveys_stored_before_a_disruption_sta
 ) -> None:
     swept = Swept(
         account,
-        survey_cluster=[{**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DUE}],
+        survey_cluster=[{**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DISRUPTION_DUE}],
         survey_instances=[{**ALL_THERE, "described": "instances/s.json.gz"}],
     )
     ended = swept.run()
@@ -267,10 +226,20 @@ def test_drift_is_detected_with_what_both_surveys_stored_before_a_disruption_sta
 
 @pytest.mark.parametrize("broken", ["resolve_node_classes", "detect_drift"])
 def test_a_detection_of_drift_that_fails_stops_nothing_else(account: ScriptedAccount[Scripted], broken: str) -> None:
-    due = {**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DUE}
-    ended = Swept(account, survey_cluster=[due], **{broken: ["Broken"] * 4}).run()
+    due = {**NOTHING_SEEN, "drift": DRIFT_DUE, "disruption": DISRUPTION_DUE}
+    described = {**ALL_THERE, "described": "instances/s.json.gz"}
+    ended = Swept(account, survey_cluster=[due], survey_instances=[described], **{broken: ["Broken"] * 4}).run()
 
     assert "Start a disruption" in ended["states"]
+
+
+def test_a_later_sweep_detects_drift_if_the_instances_could_not_be_stored(account: ScriptedAccount[Scripted]) -> None:
+    due = {**NOTHING_SEEN, "drift": DRIFT_DUE}
+    swept = Swept(account, survey_cluster=[due], survey_instances=[{**ALL_THERE, "described": ""}])
+    ended = swept.run()
+
+    assert (ended["status"], ended["states"][-1]) == ("SUCCEEDED", "Nothing is due")
+    assert "detect_drift" not in swept.machines.calls
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from infra.machine_functions import SCALE_UP_FUNCTIONS_OF_SWEEP, SWEEP
 from infra.service_integrations import ServiceIntegrations
 from infra.states_language import state_machine, succeed_state
 from infra.sweep_turn_states import SweepTurnStates
-from tests.infra.scripted_machine import Scripted, ScriptedAccount, scripted_account
-from tests.infra.sweep_machine import NOTHING_SEEN, QUIET, Swept
+from tests.infra.scripted_machine import Scripted, ScriptedAccount
+from tests.infra.sweep_machine import NOTHING_SEEN, Swept, sweep_account
 from tests.local.running_aws import RunningAws, eventually
 
 pytestmark = pytest.mark.local
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.local
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[Scripted]]:
-    with scripted_account(Scripted, (*SWEEP, *SCALE_UP_FUNCTIONS_OF_SWEEP), QUIET, local_aws) as made:
+    with sweep_account(local_aws) as made:
         yield made
 
 

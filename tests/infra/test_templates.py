@@ -16,7 +16,8 @@ import pytest
 from infra.asset_bundles import BundleTarget
 from infra.function_configuration import CONFIGURATIONS
 from infra.node_class_settings import AllowedLaunchTemplates
-from infra.settings import LogSettings, NodeRoleSettings, Settings, SweepSettings, VpcSettings
+from infra.node_role_settings import NodeRoleSettings
+from infra.settings import LogSettings, Settings, SweepSettings, VpcSettings
 from joiner.names import DISCOVERY_TAG
 from tests.infra.conftest import ROOT, Synthesis, Synthesise, flat, function_of, synthesised
 
@@ -170,7 +171,6 @@ def test_only_resources_that_users_or_iam_must_name_have_a_name(example: Synthes
     }
 
     assert named == {
-        "/joiner/example/pause",
         "joiner-disrupt-example",
         "joiner-empty-example",
         "joiner-retire-example",

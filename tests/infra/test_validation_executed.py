@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from infra.machine_functions import SCALE_UP_FUNCTIONS_OF_SWEEP, SWEEP
-from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount, scripted_account
-from tests.infra.sweep_machine import NOTHING_SEEN, QUIET, Swept
+from tests.infra.scripted_machine import Line, Scripted, ScriptedAccount
+from tests.infra.sweep_machine import ALL_THERE, NOTHING_SEEN, Swept, sweep_account
 from tests.local.running_aws import RunningAws
 
 pytestmark = pytest.mark.local
@@ -18,8 +17,11 @@ AGAIN = {"classes": "node-classes/s/2.json.gz", "ready": 0, "refused": 1, "valid
 
 @pytest.fixture(scope="module")
 def account(local_aws: RunningAws) -> Iterator[ScriptedAccount[Scripted]]:
-    with scripted_account(Scripted, (*SWEEP, *SCALE_UP_FUNCTIONS_OF_SWEEP), QUIET, local_aws) as made:
+    with sweep_account(local_aws) as made:
         yield made
+
+
+DESCRIBED = {**ALL_THERE, "described": "instances/s.json.gz"}
 
 
 @pytest.mark.parametrize(
@@ -37,6 +39,7 @@ def test_classes_are_validated_before_their_conditions_are_written_and_resolved_
     swept = Swept(
         account,
         survey_cluster=[{**NOTHING_SEEN, "drift": DRIFT_DUE}],
+        survey_instances=[DESCRIBED],
         resolve_node_classes=[TO_VALIDATE, AGAIN],
         launch_instances=[tried] * 4,
     )
@@ -56,7 +59,7 @@ def test_classes_are_validated_before_their_conditions_are_written_and_resolved_
 
 
 def test_classes_whose_verdicts_are_fresh_are_not_validated(account: ScriptedAccount[Scripted]) -> None:
-    swept = Swept(account, survey_cluster=[{**NOTHING_SEEN, "drift": DRIFT_DUE}])
+    swept = Swept(account, survey_cluster=[{**NOTHING_SEEN, "drift": DRIFT_DUE}], survey_instances=[DESCRIBED])
     ended = swept.run()
 
     assert "Validate node classes" not in ended["states"]

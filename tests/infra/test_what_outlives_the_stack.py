@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from infra.settings import NodeRoleSettings, Settings
+from infra.node_role_settings import NodeRoleSettings
+from infra.settings import Settings
 from tests.infra.conftest import Synthesis, Synthesise, flat, function_of
 
 
@@ -53,7 +54,9 @@ def test_another_default_role_gets_a_profile_of_its_own(synthesise: Synthesise, 
 def test_each_role_of_the_settings_gets_an_instance_profile_that_is_kept(
     synthesise: Synthesise, example_settings: Settings
 ) -> None:
-    made = synthesise(replace(example_settings, node_roles=NodeRoleSettings(("Web", "Data"))))
+    made = synthesise(
+        replace(example_settings, node_roles=NodeRoleSettings(("teams/web/Web", "Data"), ("teams/web/Web",)))
+    )
     profiles = made.resources("AWS::IAM::InstanceProfile")
     resolver = next(
         each["Properties"]["Environment"]["Variables"]
@@ -68,4 +71,19 @@ def test_each_role_of_the_settings_gets_an_instance_profile_that_is_kept(
     }
     in_order = ",".join(f"${{{name}}}" for name in profiles)
     assert (flat(resolver["JOINER_ROLE_PROFILES"]), flat(access["Properties"]["Profiles"])) == (in_order, in_order)
-    assert resolver["JOINER_NODE_ROLES"] == "Web,Data"
+    assert (resolver["JOINER_NODE_ROLES"], resolver["JOINER_WINDOWS_ROLES"]) == ("Web,Data", "Web")
+    ends = ["role/teams/web/Web", "role/Data"]
+    assert [each.rpartition(":")[2] for each in flat(access["Properties"]["Roles"]).split(",")] == ends
+    for action in ("iam:PassRole", "eks:CreateAccessEntry"):
+        assert sorted(each.rpartition(":")[2] for each in _named_roles(made, action)) == sorted(ends)
+
+
+def _named_roles(made: Synthesis, action: str) -> list[str]:
+    """Return the ARNs of roles that the statements of an action name, as resources or as principals."""
+    found = [
+        each.get("Condition", {}).get("ArnEquals", {}).get("eks:principalArn", each["Resource"])
+        for policy in made.resources("AWS::IAM::Policy").values()
+        for each in policy["Properties"]["PolicyDocument"]["Statement"]
+        if each["Action"] == action
+    ]
+    return [flat(arn) for arns in found for arn in (arns if isinstance(arns, list) else [arns])]

@@ -100,6 +100,19 @@ def test_an_update_touches_only_what_changed_once_resolved(local_aws: RunningAws
     assert value(local_aws, stack.physical_id("Copy")) == "2"
 
 
+def test_another_tag_of_the_stack_writes_the_value_of_a_parameter_again(local_aws: RunningAws) -> None:
+    stack, ssm, resources = StackUnderTest(local_aws), local_aws.client("ssm"), {"Switch": parameter("false")}
+    stack.create(resources)
+    name = stack.physical_id("Switch")
+    ssm.put_parameter(Name=name, Value="true", Type="String", Overwrite=True)
+
+    stack.cloudformation.update_stack(
+        StackName=stack.name, UsePreviousTemplate=True, Tags=[{"Key": "team", "Value": "platform"}]
+    )
+
+    assert ssm.get_parameter(Name=name)["Parameter"]["Value"] == "false"
+
+
 def test_an_update_with_nothing_new_is_refused_in_the_words_that_the_cdk_knows(local_aws: RunningAws) -> None:
     stack = StackUnderTest(local_aws)
     stack.create({"One": parameter("1")})

@@ -214,3 +214,16 @@ def test_a_list_without_a_limit_and_one_whose_next_page_is_not_asked_for_are_rep
         "unread": [("first", "kube LIST nodes"), ("unlimited", "kube LIST nodes")],
     }
     assert pages.set({"size": 0}) == {"paged": [], "unread": []}
+
+
+def test_calls_are_counted_without_an_end_of_the_rules(stage: ItemWriter) -> None:
+    stage.fault("refused", times=2)
+
+    counts = []
+    for _ in range(3):
+        with suppress(ClientError):
+            stage.write("a")
+        counts.append(stage.aws.knob("faults/struck"))
+
+    assert counts == [{"struck": count, "each": [count]} for count in (1, 2, 2)]
+    assert stage.there("a")

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from joiner.adapters.dynamodb_table import ItemTooLarge
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import (
     DoorbellSecrets,
@@ -148,6 +150,22 @@ def test_the_first_outcome_of_a_launch_stands(table: LedgerTable) -> None:
     assert stored is not None
     assert stored.closed
     assert not stored.recorded
+
+
+def test_an_item_above_400_kb_is_refused_and_a_smaller_outcome_closes_the_launch(table: LedgerTable) -> None:
+    number = table.take_lease(ME)
+    large = '"' + 250_000 * "x" + '"'
+    with pytest.raises(ClientError):
+        table.ledger.begin_launch(replace(a_launch(number, request=large), details=large))
+    assert table.ledger.launch("l-1") is None
+    began = table.ledger.begin_launch(replace(a_launch(number), details=large))
+
+    with pytest.raises(ItemTooLarge, match="LAUNCH l-1"):
+        table.ledger.close_launch("l-1", large)
+    assert table.ledger.launch("l-1") == began, "it is open"
+
+    assert table.ledger.close_launch("l-1", large, "{}") == large
+    assert table.ledger.launch("l-1") == replace(began, closed=True, outcome=large, details="{}")
 
 
 def test_a_launch_is_unrecorded_until_it_is_closed_and_recorded(table: LedgerTable) -> None:

@@ -329,3 +329,16 @@ def test_an_instance_can_end_at_its_launch_and_has_the_reason(bench: Bench) -> N
         "Message": "Client.VolumeLimitExceeded: Volume limit exceeded",
     }
     assert pad.state(living) == "running"
+
+
+def test_a_knob_of_early_terminations_without_a_request_shows_the_rules_and_adds_none(local_aws: RunningAws) -> None:
+    before = local_aws.knob("early-terminations", clear=True)
+    bare = local_aws.knob("early-terminations")
+    added = local_aws.knob("early-terminations", instanceType="m5.large", count=2)
+    with pytest.raises(Exception, match="count is 0: give a number from 1 on"):
+        local_aws.knob("early-terminations", count=0)
+    shown = local_aws.knob("early-terminations")
+    local_aws.knob("early-terminations", clear=True)
+
+    rule = {"instanceType": "m5.large", "code": "Client.InternalError", "afterSeconds": 0.5, "count": 2}
+    assert (before, bare, added, shown) == ({"rules": []}, {"rules": []}, {"rules": [rule]}, {"rules": [rule]})

@@ -96,8 +96,9 @@ def asks(pod: Json) -> Amounts:
             peak = most(peak, plus(beside, of(container)))
     whole = most(plus(running, beside), peak)
     resources = spec.get("resources") or {}
+    held = most(amounts(status.get("allocatedResources")), amounts((status.get("resources") or {}).get("requests")))
     for name, value in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
         stated = name in (resources.get("requests") or {}) or not whole.get(name)
         if stated and (name in ("cpu", "memory") or name.startswith("hugepages-")):
-            whole[name] = amount(value)
+            whole[name] = max(NOTHING if refused and name in held else amount(value), held.get(name, NOTHING))
     return plus(plus(whole, amounts(spec.get("overhead"))), {"pods": Decimal(1)})

@@ -10,7 +10,7 @@ from tests.plan_checker.admitted import admitted, buffer_pods
 from tests.plan_checker.amounts import Json, Lists, Spot, amounts, key
 from tests.plan_checker.default_constraints import with_default_spreads
 from tests.plan_checker.neighbours import PlacedPods, check_neighbours
-from tests.plan_checker.node_rules import HOST, check_node_rules, check_resources, owners
+from tests.plan_checker.node_rules import HOST, check_node_rules, check_overheads, check_resources, owners
 from tests.plan_checker.offers import check_limits, check_offers
 from tests.plan_checker.volume_rules import check_volumes
 
@@ -45,9 +45,11 @@ def check_plan(
         for one in nodes
         if is_leaving(one) or (one.get("spec") or {}).get("providerID", "-") in gone
     }
-    waiting = {name for name, pod in pods.items() if is_waiting(pod, leaving)} | {key(one) for one in of_buffers}
+    marked = marked_nodes(claims, nodes)
+    draining = leaving - marked
+    waiting = {name for name, pod in pods.items() if is_waiting(pod, draining)} | {key(one) for one in of_buffers}
     spots, wrong = spots_of(lists, catalogue, plan, pods, leaving=leaving)
-    drains = spots_of_blocked_drains(claims, nodes, pods, leaving)
+    drains = spots_of_blocked_drains(claims, nodes, pods, leaving, marked)
     closing = frozenset(spot.name for spot in drains)
     wrong += check_counts(plan, waiting)
     wrong += check_offers(lists, catalogue, plan, tolerance)
@@ -66,6 +68,7 @@ def check_plan(
     for spot in spots:
         if spot.new or any(key(pod) in placed for pod in spot.pods):
             wrong += check_resources(spot, lists)
+    wrong += check_overheads(plan, spots, lists)
     for pod, spot in scene.everyone:
         if key(pod) in placed and spot.name not in closing:
             wrong += check_node_rules(pod, spot)
@@ -75,14 +78,15 @@ def check_plan(
 
 
 def spots_of_blocked_drains(
-    claims: Sequence[Json], nodes: Sequence[Json], pods: Mapping[str, Json], leaving: set[str]
+    claims: Sequence[Json], nodes: Sequence[Json], pods: Mapping[str, Json], leaving: set[str], marked: set[str]
 ) -> list[Spot]:
-    """Return the nodes whose drain may not evict all pods and has no deadline, with the pods that it waits for."""
+    """Return the nodes whose drain may not evict all pods and has no deadline, with the pods that it waits for; and the
+    nodes that are only marked for disruption."""
     blocked = {(claim.get("status") or {}).get("providerID") for claim in claims if is_blocked(claim)}
     found = []
     for node in nodes:
         name = node["metadata"]["name"]
-        if name in leaving and (node.get("spec") or {}).get("providerID", "-") in blocked:
+        if name in marked or (name in leaving and (node.get("spec") or {}).get("providerID", "-") in blocked):
             spot = spot_of_node(node)
             # Copies, because the replacements of these pods are elsewhere
             spot.pods = [dict(pod) for pod in pods.values() if pod["spec"].get("nodeName") == name and runs(pod)]
@@ -115,6 +119,16 @@ def duration(text: str) -> timedelta:
 def is_leaving(node: Json) -> bool:
     tainted = any(taint["key"] == LEAVING for taint in (node.get("spec") or {}).get("taints") or ())
     return tainted or is_deleted(node)
+
+
+def marked_nodes(claims: Sequence[Json], nodes: Sequence[Json]) -> set[str]:
+    """Return the nodes with the taint of a disruption whose claims nothing deletes: their drain has not begun."""
+    living = {(one.get("status") or {}).get("providerID") for one in claims if not is_deleted(one)} - {None, ""}
+    return {
+        node["metadata"]["name"]
+        for node in nodes
+        if is_leaving(node) and not is_deleted(node) and (node.get("spec") or {}).get("providerID") in living
+    }
 
 
 def is_deleted(one: Json) -> bool:

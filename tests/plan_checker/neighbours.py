@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.plan_checker.amounts import NOTHING, Json, Lists, Spot, amounts, asks, key, namespace_of
 from tests.plan_checker.node_rules import HOST, label, likes, selects, tolerated
-from tests.plan_checker.offers import offers_of
+from tests.plan_checker.offers import fits_limits, left_of_limits, offers_of
 from tests.plan_checker.volume_rules import check_volume_claim, volume_claims_of
 
 Everyone = Sequence[tuple[Json, Spot]]
@@ -232,9 +232,10 @@ def counts_for(pod: Json, constraint: Json, hard: Sequence[Json], spot: Spot) ->
 
 
 def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: PlacedPods) -> set[str | None]:
-    """Return the domains in which a pool could still launch a node that holds this pod. A domain that is possible only
-    for other pods does not count until they are in it."""
+    """Return the domains in which a pool could still launch a node that holds this pod, within its limits. A domain
+    that is possible only for other pods does not count until they are in it."""
     found: set[str | None] = set()
+    left = {pool["metadata"]["name"]: left_of_limits(scene.lists, pool) for pool in scene.lists.get("nodepools") or ()}
     for pool, labels, offering in offers_of(scene.lists, scene.catalogue):
         taints = pool["spec"]["template"]["spec"].get("taints") or []
         could_be = Spot("another", {**labels, HOST: "another"}, list(taints), {})
@@ -245,6 +246,9 @@ def possible_domains(pod: Json, constraint: Json, hard: Sequence[Json], scene: P
             or not offering.get("available", True)
             or not counts_for(pod, constraint, hard, could_be)
         ):
+            continue
+        capacity = scene.catalogue[labels["node.kubernetes.io/instance-type"]]["capacity"]
+        if not fits_limits(left[pool["metadata"]["name"]], capacity):
             continue
         own = likes(pod["spec"], could_be.labels, could_be.name) and tolerated(pod["spec"], could_be.taints)
         allocatable = amounts(scene.catalogue[labels["node.kubernetes.io/instance-type"]]["allocatable"])

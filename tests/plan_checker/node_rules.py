@@ -4,7 +4,7 @@ Tolerations")."""
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tests.plan_checker.amounts import NOTHING, Amounts, Json, Lists, Spot, asks, key, plus
+from tests.plan_checker.amounts import NOTHING, Amounts, Json, Lists, Spot, amounts, asks, key, plus
 
 HOST: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -121,6 +121,23 @@ def check_resources(spot: Spot, lists: Lists) -> list[str]:
             everywhere = "0.0.0.0" in (ip, other_ip)  # noqa: S104 - all addresses, as a manifest says it
             if (number, protocol) == (other_number, other_protocol) and (ip == other_ip or everywhere):
                 wrong.append(f"{spot.name}: port {number}/{protocol} is wanted twice")
+    return wrong
+
+
+def check_overheads(plan: Json, spots: Iterable[Spot], lists: Lists) -> list[str]:
+    """Check that the daemon overhead of each new node is what the daemon sets request that its labels and taints
+    accept, whatever gives it the labels: the type, the template of the pool or the pool's requirements."""
+    wrong, stated = [], {one["name"]: amounts(one["daemonOverhead"]) for one in plan["nodes"]}
+    for spot in spots:
+        if spot.new:
+            total: Amounts = {}
+            for daemon in daemons_to_come(spot, lists):
+                total = plus(total, asks(daemon))
+            names = [name for name in {*total, *stated[spot.name]} if total.get(name) != stated[spot.name].get(name)]
+            wrong += [
+                f"{spot.name}: daemons ask for {total.get(name, 0)} {name}, and its overhead says otherwise"
+                for name in names
+            ]
     return wrong
 
 

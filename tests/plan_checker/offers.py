@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_CEILING, Decimal
 
-from tests.plan_checker.amounts import NOTHING, Amounts, Json, Lists, amount, amounts
+from tests.plan_checker.amounts import NOTHING, Amounts, Json, Lists, amount, amounts, plus
 from tests.plan_checker.node_rules import ZONE, meets
 
 Offer = tuple[Json, dict[str, str], Json]
@@ -23,13 +23,14 @@ def offers_of(lists: Lists, catalogue: Json) -> Iterator[Offer]:
 
 def labels_of_offer(pool: Json, name: str, known: Json, offering: Json, tenancy: str = "default") -> dict[str, str]:
     template = pool["spec"]["template"]
+    own = {key: value for key, value in _template_labels(pool).items() if "beta.kubernetes.io/" not in key}
     reserved = (
         {"karpenter.k8s.aws/capacity-reservation-id": offering["reservation"]} if offering.get("reservation") else {}
     )
     return {
+        **own,
         TENANCY: tenancy,
         **known["labels"],
-        **((template.get("metadata") or {}).get("labels") or {}),
         "node.kubernetes.io/instance-type": name,
         ZONE: offering["zone"],
         "karpenter.sh/capacity-type": offering["capacityType"],
@@ -39,10 +40,16 @@ def labels_of_offer(pool: Json, name: str, known: Json, offering: Json, tenancy:
     }
 
 
+def _template_labels(pool: Json) -> dict[str, str]:
+    return (pool["spec"]["template"].get("metadata") or {}).get("labels") or {}
+
+
 def pool_allows(pool: Json, labels: Mapping[str, str]) -> bool:
     """Return whether the pool allows a node with these labels. The pool chooses a label that no instance type has,
     unless the label describes the instance or its location."""
     requirements = pool["spec"]["template"]["spec"].get("requirements") or ()
+    if any(labels.get(key, value) != value for key, value in _template_labels(pool).items()):
+        return False
     decided = (
         "node.kubernetes.io/",
         "topology.kubernetes.io/",
@@ -121,7 +128,7 @@ def check_offers(lists: Lists, catalogue: Json, plan: Json, tolerance: float) ->
 
 
 def _check_alternatives(node: Json, pool: Json, lists: Lists, catalogue: Json, *, tolerance: float | None) -> list[str]:
-    asked, wrong = amounts(node["requests"]), []
+    asked, wrong = plus(amounts(node["requests"]), amounts(node["daemonOverhead"])), list[str]()
     tenancy = node["labels"].get(TENANCY, "default")
     parts = node.get("priceParts") or {}
     beside = sum(price for part, price in parts.items() if part not in ("instance", "interruptions"))
@@ -239,21 +246,43 @@ def _check_static(lists: Lists, plan: Json) -> list[str]:
 def check_limits(lists: Lists, catalogue: Json, plan: Json) -> list[str]:
     wrong = []
     for pool in lists.get("nodepools") or ():
-        name, limits = pool["metadata"]["name"], amounts(pool["spec"].get("limits"))
-        there = [
-            n
-            for n in lists.get("nodes") or ()
-            if (n["metadata"].get("labels") or {}).get("karpenter.sh/nodepool") == name
-        ]
-        planned = [node for node in plan["nodes"] if node["nodePool"] == name]
-        for resource, limit in limits.items():
-            if resource == "nodes":
-                used = Decimal(len(there) + len(planned))
-            else:
-                used = sum((amount(n["status"]["capacity"].get(resource, 0)) for n in there), NOTHING)
-                used += sum(
-                    (amount(catalogue[n["instanceType"]]["capacity"].get(resource, 0)) for n in planned), NOTHING
-                )
-            if planned and used > limit:
-                wrong.append(f"{name}: {used.to_integral_value(ROUND_CEILING)} {resource} is over its limit of {limit}")
+        name = pool["metadata"]["name"]
+        planned = [node["instanceType"] for node in plan["nodes"] if node["nodePool"] == name]
+        for resource, left in left_of_limits(lists, pool).items() if planned else ():
+            more = sum((_of_a_limit(resource, catalogue[one]["capacity"]) for one in planned), NOTHING)
+            if more > left:
+                limit = amounts(pool["spec"]["limits"])[resource]
+                used = (limit - left + more).to_integral_value(ROUND_CEILING)
+                wrong.append(f"{name}: {used} {resource} is over its limit of {limit}")
     return wrong
+
+
+def left_of_limits(lists: Lists, pool: Json) -> dict[str, Decimal]:
+    """Return what the nodes that are there leave of the limits of a pool; a node has the pool of its label, or else of
+    its claim."""
+    name, pool_of = pool["metadata"]["name"], {}
+    for claim in lists.get("nodeclaims") or ():
+        pool_of[(claim.get("status") or {}).get("nodeName")] = _pool_label(claim)
+    there = [
+        node
+        for node in lists.get("nodes") or ()
+        if (_pool_label(node) or pool_of.get(node["metadata"]["name"])) == name
+    ]
+    return {
+        resource: limit - sum((_of_a_limit(resource, node["status"]["capacity"]) for node in there), NOTHING)
+        for resource, limit in amounts(pool["spec"].get("limits")).items()
+    }
+
+
+def fits_limits(left: Mapping[str, Decimal], capacity: Json) -> bool:
+    """Return whether one more node of this capacity is within what is left of the limits."""
+    return all(_of_a_limit(resource, capacity) <= amount for resource, amount in left.items())
+
+
+def _pool_label(manifest: Json) -> str | None:
+    found: str | None = (manifest["metadata"].get("labels") or {}).get("karpenter.sh/nodepool")
+    return found
+
+
+def _of_a_limit(resource: str, capacity: Json) -> Decimal:
+    return Decimal(1) if resource == "nodes" else amount(capacity.get(resource, 0))

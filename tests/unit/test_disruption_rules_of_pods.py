@@ -37,24 +37,25 @@ def test_pods_on_a_node_with_a_deadline_forbid_only_its_consolidation(reason: st
 
 
 def test_a_node_with_a_pod_that_a_disruption_budget_keeps_stays() -> None:
-    kept, other, allowed, too_new, sick, by_rollout = (Cluster() for _ in range(6))
+    kept, other, allowed, too_new, sick, by_rollout, tolerant = (Cluster() for _ in range(7))
     for cluster in (kept, allowed, too_new, sick):
         cluster.pod("web-1", "a")
     other.pod("db-1", "a")
     by_rollout.pod("web-1", "a")
     by_rollout.change_metadata(-300, "pod", "default/web-1", annotations={"joiner.dev/drain": "rollout"})
+    tolerant.pod("web-1", "a", tolerations=[{"operator": "Exists"}])
     sick.condition(-60, "pod", "default/web-1", {**READY, "status": "False"})
-    for cluster in (kept, other, sick, by_rollout):
+    for cluster in (kept, other, sick, by_rollout, tolerant):
         cluster.disruption_budget("web", 1, allowed=0)
     allowed.disruption_budget("web", 0, allowed=1)
     too_new.disruption_budget("web", 1, allowed=0, at=0)
-    for cluster in (kept, other, allowed, too_new, sick, by_rollout):
+    for cluster in (kept, other, allowed, too_new, sick, by_rollout, tolerant):
         cluster.taint(1, "a")
 
     assert kept.violations == [
         "PodDisruptionBudget default/web allows no eviction of pod default/web-1, and node a leaves"
     ]
-    assert [each.violations for each in (other, allowed, too_new, sick, by_rollout)] == [[]] * 5
+    assert [each.violations for each in (other, allowed, too_new, sick, by_rollout, tolerant)] == [[]] * 6
 
 
 # --- pods that must not be disrupted

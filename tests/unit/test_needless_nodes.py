@@ -17,7 +17,7 @@ def after(seconds: float) -> datetime:
 
 def retired(reason: str = "empty", *, at: float = 40) -> RetiredNode:
     """Return the retirement of node `new`, so many seconds after its launch."""
-    return RetiredNode("claim", "i-new", "new", reason, LAUNCHED, after(at), after(at))
+    return RetiredNode("claim", "i-new", "new", reason, LAUNCHED, after(at))
 
 
 def found(places: PodPlaces, reason: str = "empty", *, at: float = 40, hit: tuple[str, ...] = ()) -> list[str]:

@@ -7,6 +7,8 @@ validation           what the API server's validation refuses beyond that, where
 admission_defaults   what admission plugins fill in: limit ranges, tolerations, the default storage class
 readiness            warnings about pools and node classes whose status is not ready
 written_values       what stands in the file in place of a value that YAML changes, for messages
+missing_classes      what is assumed of a node class that is not among the valid manifests
+invalid_objects      invalid objects as far as they could be read
 workload_replicas    Deployments, StatefulSets and Jobs -> their missing pods
 manifest_set         the snapshot of all valid objects, and the problems of the others
 """

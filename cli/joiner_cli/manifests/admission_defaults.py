@@ -13,7 +13,7 @@ from typing import Any, Final
 from joiner import names
 from joiner.catalogue.family_capacity import PRIVATE_ADDRESS
 from joiner.cluster.persistent_volumes import DEFAULT_CLASS_ANNOTATIONS
-from joiner.planning.inputs.admission import SYSTEM_PRIORITIES
+from joiner.planning.inputs.admission import Admission
 from joiner.pools import InvalidManifest
 
 Manifest = Mapping[str, Any]
@@ -25,12 +25,12 @@ TOLERATED_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/u
 
 @dataclass(frozen=True, slots=True)
 class AdmissionDefaults:
-    """Limits by namespace, names of the existing priority and runtime classes, the default storage class, and broken
-    objects.
+    """Limits by namespace, the priority classes, names of the existing runtime classes, the default storage class, and
+    broken objects.
     """
 
     limits: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
-    priorities: frozenset[str] = frozenset(SYSTEM_PRIORITIES)
+    classes: Admission = field(default_factory=lambda: Admission({}))
     runtimes: frozenset[str] = frozenset()
     storage_class: str = ""
     broken: frozenset[str] = frozenset()
@@ -50,9 +50,7 @@ class AdmissionDefaults:
         )
         return cls(
             limits=limits,
-            priorities=frozenset(
-                {*SYSTEM_PRIORITIES, *(one["metadata"]["name"] for one in by_kind.get("PriorityClass", ()))}
-            ),
+            classes=Admission({"priorityclasses": by_kind.get("PriorityClass", ())}),
             runtimes=frozenset(one["metadata"]["name"] for one in by_kind.get("RuntimeClass", ())),
             storage_class=defaults[-1][1] if defaults else "",
             broken=broken,
@@ -79,13 +77,27 @@ class AdmissionDefaults:
     def missing(self, subject: str, path: str, spec: Manifest) -> Iterable[InvalidManifest]:
         """Yield a warning for each missing class that a pod names: the API server would refuse the pod."""
         name = spec.get("priorityClassName")
-        if name and name not in self.priorities and spec.get("priority") is None:
+        if name and self.classes.priority(spec) is None and spec.get("priority") is None:
             remedy = f"{self._lacking('PriorityClass', name)}; the plan counts it as 0"
             yield InvalidManifest(subject, f"{path}.priorityClassName", name, remedy, "warning")
+        if path != "spec" and (remedy := self.refused_priority(spec)):
+            remedy = f"{remedy}; the cluster creates no pod of it"
+            yield InvalidManifest(subject, f"{path}.priority", str(spec["priority"]), remedy, "warning")
         runtime = spec.get("runtimeClassName")
         if runtime and runtime not in self.runtimes and not spec.get("overhead"):
             remedy = f"{self._lacking('RuntimeClass', runtime)}; the plan counts no overhead"
             yield InvalidManifest(subject, f"{path}.runtimeClassName", runtime, remedy, "warning")
+
+    def refused_priority(self, spec: Manifest) -> str:
+        """Return why the API server refuses the number in `priority` of a new pod, or an empty text: it must be that of
+        the pod's class."""
+        given, name = spec.get("priority"), spec.get("priorityClassName")
+        due = self.classes.priority(spec)
+        if given is None or due is None or given == due:
+            return ""
+        if name:
+            return f"the PriorityClass {name} gives {due}: remove the number"
+        return f"without priorityClassName it is {due}: name a PriorityClass instead of the number"
 
     def _lacking(self, kind: str, name: str) -> str:
         broken = f"{kind}/{name}" in self.broken

@@ -192,12 +192,15 @@ def _expand_list(where: str, manifest: Any, source: str) -> Iterator[ManifestDoc
     if kind == "List" and not isinstance(items, list | None):
         yield UnreadableInput(where, "its items are no list", "write items: [...]", source)
         return
+    if kind == "List":
+        items = items or []
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
         yield ManifestDocument(where, manifest)
         return
     given = {} if kind == "List" else {"kind": kind.removesuffix("List"), "apiVersion": manifest.get("apiVersion")}
     for number, item in enumerate(items, 1):
         if item is None:
+            yield UnreadableInput(f"{where}, item {number}", "it is empty", "write an object, or remove it", source)
             continue
         inner = {**given, **item} if isinstance(item, Mapping) else item
         if isinstance(item, Mapping) and str(item.get("kind") or "").endswith("List"):

@@ -10,7 +10,7 @@ joiner_cli.manifests.manifest_kinds.UnknownKind: kind: apps/v1 has no such kind;
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from joiner.planning import LISTED
 from joiner.pools.suggestions import suggest_nearest
@@ -45,7 +45,7 @@ def recognize_kind(version: str, kind: str) -> str | None:
         raise UnknownKind(
             "kind", kind, f"{version} has no such kind{suggest_nearest(kind, [*there, *schemas.others[version]])}"
         )
-    right = [one.rpartition("/")[0] for one in schemas.kinds if one.rpartition("/")[2] == kind]
+    right = _find_versions(kind)
     if right and _is_kubernetes_group(version):
         raise UnknownKind("apiVersion", version, f"use {' or '.join(right)}")
     if version.partition("/")[0] in ("karpenter.sh", "karpenter.k8s.aws"):
@@ -54,7 +54,32 @@ def recognize_kind(version: str, kind: str) -> str | None:
     return None
 
 
+def suggest_type(field: str, manifest: Mapping[str, Any]) -> str:
+    """Return what to write into `apiVersion` or `kind`: the versions that have the kind of the manifest, if any do.
+
+    >>> suggest_type("apiVersion", {"kind": "Pod"}), suggest_type("kind", {"apiVersion": "v1"})
+    ('write apiVersion: v1', 'set the kind of the object')
+    """
+    versions = _find_versions(manifest.get("kind")) if field == "apiVersion" else []
+    return f"write {field}: {' or '.join(versions)}" if versions else f"set the {field} of the object"
+
+
+def _find_versions(kind: object) -> list[str]:
+    """Return the API versions of a kind that plans read."""
+    return sorted(one.rpartition("/")[0] for one in Schemas.packaged().kinds if one.rpartition("/")[2] == kind)
+
+
 def _is_kubernetes_group(version: str) -> bool:
     """Return whether a group belongs to Kubernetes or Karpenter; kinds of other groups may have the same names."""
     group = version.rpartition("/")[0]
     return "." not in group or group.endswith(".k8s.io") or group in ("karpenter.sh", "karpenter.k8s.aws")
+
+
+def describe_non_object(document: object) -> str:
+    """Return the remedy for a document that is not an object."""
+    if isinstance(document, list) and document and all(isinstance(one, Mapping) for one in document):
+        return (
+            "write it as {apiVersion: v1, kind: List, items: [...]}, or write each object as a separate document, with "
+            "--- between them"
+        )
+    return "write an object here, with apiVersion, kind, metadata and spec"

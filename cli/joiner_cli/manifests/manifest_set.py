@@ -10,9 +10,8 @@ with different content is left out, too, because its meaning is unknown.
 'Pod/default/a: spec.contaners is []: there is no such field; did you mean "containers"?'
 """
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -21,14 +20,22 @@ from joiner.planning import Snapshot
 from joiner.planning.inputs.admission import Admission as ClassAdmission
 from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.planning.inputs.default_spreads import DefaultSpreads
-from joiner.pools import InvalidManifest, NodeClass
+from joiner.pools import InvalidManifest
 from joiner.pools.codecs.declared_objects import find_missing_classes
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.suggestions import find_misspelt
 from joiner_cli.manifests.admission_defaults import AdmissionDefaults
 from joiner_cli.manifests.cluster_addresses import find_ip_family
+from joiner_cli.manifests.invalid_objects import InvalidObject, list_invalid_pools
 from joiner_cli.manifests.manifest_documents import EmptyInput, ManifestDocument, UnreadableInput
-from joiner_cli.manifests.manifest_kinds import PLURALS, WORKLOADS, UnknownKind, recognize_kind
+from joiner_cli.manifests.manifest_kinds import (
+    PLURALS,
+    WORKLOADS,
+    UnknownKind,
+    describe_non_object,
+    recognize_kind,
+    suggest_type,
+)
+from joiner_cli.manifests.missing_classes import assume_class, closes_pool
 from joiner_cli.manifests.openapi_schemas import ParsedManifest, Schemas
 from joiner_cli.manifests.readiness import Readiness, close_claims_without_class, read_readiness
 from joiner_cli.manifests.schema_structs import SchemaStructs
@@ -60,8 +67,8 @@ class ManifestSet:
     workload. ``where`` maps an object to its document; ``passed_over`` counts objects of kinds that plans ignore;
     ``unreadable`` maps each place that could not be read to its file. ``unready_classes`` are node classes whose status
     says that they are not ready, each with the reason. ``counts`` are the numbers of valid objects by kind.
-    ``pending`` are the specs of pods without a node, those of a workload once. ``holds_manifests`` is False if every
-    input is empty or cannot be found.
+    ``pending`` are the specs of pods without a node, those of a workload once. ``invalid`` are the invalid objects, as
+    far as they could be read. ``holds_manifests`` is False if every input is empty or cannot be found.
     """
 
     snapshot: Snapshot
@@ -74,6 +81,7 @@ class ManifestSet:
     unready_classes: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     pending: tuple[PendingSpec, ...] = ()
+    invalid: tuple[InvalidObject, ...] = ()
     holds_manifests: bool = True
 
     @property
@@ -115,6 +123,7 @@ class _ManifestReader:
         self.unread_texts: list[str] = []
         self.empty: list[EmptyInput] = []
         self.written = WrittenValues()
+        self.invalid: list[InvalidObject] = []
 
     def miss(self, unreadable: UnreadableInput) -> None:
         self.unreadable[unreadable.where] = unreadable.source
@@ -144,6 +153,7 @@ class _ManifestReader:
         self.problems.extend(self.written.quote(one, document) for one in notes.problems)
         self.where.setdefault(subject, document.where)
         if notes.errors:
+            self.invalid.append(InvalidObject(short, subject, manifest, tuple(doubts)))
             return
         has_name = bool((manifest.get("metadata") or {}).get("name"))
         if namespaced:
@@ -161,12 +171,12 @@ class _ManifestReader:
         """Return ``version/Kind`` if plans read this kind; note a document that is not an object."""
         manifest = document.manifest
         if not isinstance(manifest, Mapping):
-            self._refuse(document.where, "", manifest, _not_an_object(manifest))
+            self._refuse(document.where, "", manifest, describe_non_object(manifest))
             return None
         for name in ("apiVersion", "kind"):
             if not isinstance(manifest.get(name), str) or not manifest[name]:
                 missing = "it is missing: " if manifest.get(name) is None else ""
-                remedy = f"{missing}set the kind of the object, or remove this document"
+                remedy = f"{missing}{suggest_type(name, manifest)}, or remove this document"
                 self._refuse(self._placed(document, ""), name, manifest.get(name), remedy)
                 return None
         try:
@@ -205,7 +215,7 @@ class _ManifestReader:
         self._report_empty()
         self._leave_out([self.seen[subject] for subject in self.contradicted])
         self._leave_out(self._too_many_pods())
-        admission = AdmissionDefaults.of(self.by_kind, self._broken())
+        admission = self._admission()
         made = [replace(one, pod=admission.pod(one.pod)) for one in missing_replicas(self.by_kind)]
         for one in made:
             self.problems.extend(admission.missing(one.workload, "spec.template.spec", one.pod["spec"]))
@@ -231,14 +241,8 @@ class _ManifestReader:
             unreadable=self.unreadable,
             unready_classes=readiness.classes,
             counts=self._counts(),
-            pending=(
-                *(PendingSpec(one.workload, "spec.template.spec", one.pod["spec"]) for one in made),
-                *(
-                    PendingSpec(_subject(one, "Pod", "", namespaced=True), "spec", one["spec"])
-                    for one in pods
-                    if not one["spec"].get("nodeName")
-                ),
-            ),
+            pending=_list_pending(made, pods),
+            invalid=(*self.invalid, *list_invalid_pools(self.by_kind, self._broken())),
             holds_manifests=any((*self.by_kind.values(), *self.unread_texts, self._broken() - self.unreadable.keys())),
         )
 
@@ -272,6 +276,18 @@ class _ManifestReader:
                 found.append(one)
         return found
 
+    def _admission(self) -> AdmissionDefaults:
+        """Return what admission plugins fill in, and leave out the pods that they would refuse for their priority.
+        Those with a uid have been admitted."""
+        admission, refused = AdmissionDefaults.of(self.by_kind, self._broken()), []
+        for one in self.by_kind.get("Pod", ()):
+            if not one["metadata"].get("uid") and (remedy := admission.refused_priority(one["spec"])):
+                subject = _subject(one, "Pod", "", namespaced=True)
+                self._refuse(subject, "spec.priority", one["spec"]["priority"], remedy)
+                refused.append(one)
+        self._leave_out(refused)
+        return admission
+
     def _volume_claims(self, admission: AdmissionDefaults, made: Sequence[Replicas]) -> list[Manifest]:
         given = self.by_kind.get("PersistentVolumeClaim", ())
         names = {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in given}
@@ -293,7 +309,7 @@ class _ManifestReader:
         broken, claims = self._broken(), [pool for pool in snapshot.pools if pool.claim]
         absent = [one for one in snapshot.problems if is_absent_class(one)]
         absent.extend(find_missing_classes(claims, snapshot.classes, snapshot.problems))
-        absences = [_assume_class(one, snapshot.classes, broken, self.unread_texts) for one in absent]
+        absences = [assume_class(one, snapshot.classes, broken, self.unread_texts) for one in absent]
         classes, defaults = ClassAdmission(lists), DefaultSpreads(self.default_spreads, lists)
         pods = [*snapshot.pods, *(pod for one in made for pod in self._pods(one, classes, defaults))]
         closed = readiness.closed_pools(snapshot.pools, [one.key for one in snapshot.classes])
@@ -301,7 +317,9 @@ class _ManifestReader:
         # A cluster has looked for the classes of these: nothing is assumed about them
         absences = [one for one in absences if one.severity != "info" or one.object not in closed]
         self.problems.extend(absences)
-        closed |= {one.object: f"its class {one.value} is not known: {one.remedy}" for one in absences if _closes(one)}
+        closed |= {
+            one.object: f"its class {one.value} is not known: {one.remedy}" for one in absences if closes_pool(one)
+        }
         return replace(
             snapshot,
             pods=tuple(pods),
@@ -319,54 +337,16 @@ class _ManifestReader:
         yield from (replace(sample, name=name) for name in made.names)
 
 
-def _not_an_object(document: object) -> str:
-    """Return the remedy for a document that is not an object."""
-    if isinstance(document, list) and document and all(isinstance(one, Mapping) for one in document):
-        return (
-            "write it as {apiVersion: v1, kind: List, items: [...]}, or write each object as a separate document, with "
-            "--- between them"
-        )
-    return "write an object here, with apiVersion, kind, metadata and spec"
-
-
-ABSENT_CLASS: Final = "there is no such class among the manifests"
-BROKEN_CLASS: Final = "this class is invalid; the plan has no nodes of it"
-ASSUMED_CLASS: Final = "AL2023 with its defaults is assumed, in every zone"
-UNREAD_CLASS: Final = "a document that cannot be read seems to define this class; the plan has no nodes of it"
-
-
-def _assume_class(
-    absent: InvalidManifest, classes: Iterable[NodeClass], broken: Collection[str], unread: Iterable[str]
-) -> InvalidManifest:
-    """Return the problem of a missing node class: a note that defaults are assumed; an error if its name is a misspelt
-    name of another class; a warning if the class is invalid, or one of the ``unread`` texts seems to define it.
-    """
-    if absent.value in broken:
-        return replace(absent, severity="warning", remedy=BROKEN_CLASS)
-    kind, _, name = absent.value.partition("/")
-    if meant := find_misspelt(name, [one.name for one in classes if one.kind == kind]):
-        return replace(absent, severity="error", remedy=f'{ABSENT_CLASS}; did you mean "{meant}"?')
-    if any(_seems_to_define(text, kind, name) for text in unread):
-        return replace(absent, severity="warning", remedy=UNREAD_CLASS)
-    return replace(absent, severity="info", remedy=f"{ABSENT_CLASS}; {ASSUMED_CLASS}")
-
-
-def _seems_to_define(text: str, kind: str, name: str) -> bool:
-    """Return whether a text that cannot be read has a field with this kind, and one with this name.
-
-    >>> _seems_to_define("kind: EC2NodeClass\\nmetadata: {name: gpu", "EC2NodeClass", "gpu")
-    True
-    >>> _seems_to_define("kind: EC2NodeClass\\nmetadata: {name: gpu-large", "EC2NodeClass", "gpu")
-    False
-    """
-    of_kind = rf"""^[\s{{"'-]*kind["']?[ \t]*:[ \t]*["']?{re.escape(kind)}\b"""
-    of_name = rf"""(?<![\w./-])name["']?[ \t]*:[ \t]*["']?{re.escape(name)}["']?[ \t\r]*(,|\}}|#|$)"""
-    return all(re.search(one, text, re.MULTILINE) for one in (of_kind, of_name))
-
-
-def _closes(absent: InvalidManifest) -> bool:
-    """Return whether the plan has no nodes of the pool with this missing class."""
-    return absent.severity == "error" or absent.remedy == UNREAD_CLASS
+def _list_pending(made: Iterable[Replicas], pods: Iterable[Manifest]) -> tuple[PendingSpec, ...]:
+    """Return the specs of the pods without a node, those of a workload once."""
+    return (
+        *(PendingSpec(one.workload, "spec.template.spec", one.pod["spec"]) for one in made),
+        *(
+            PendingSpec(_subject(one, "Pod", "", namespaced=True), "spec", one["spec"])
+            for one in pods
+            if not one["spec"].get("nodeName")
+        ),
+    )
 
 
 def _mark_pending(pod: Manifest) -> Manifest:

@@ -259,8 +259,11 @@ class _ManifestParser:
         limit = LIMITS.get(schema.get("format", ""), LIMITS["int64"])
         least, most = schema.get("minimum", -limit - 1), schema.get("maximum", limit)
         if not least <= raw <= most:
-            far = most == limit and raw < least  # the limit of the format is no help
-            asked = f"of at least {least}" if far else f"from {least} to {most}"
+            asked = f"from {least} to {most}"
+            if most == limit and raw < least:  # the limit of the format is no help
+                asked = f"of at least {least}"
+            elif least == -limit - 1 and raw > most:
+                asked = f"of at most {most}"
             self.notes.note(path, raw, f"give a number {asked}")
         return raw
 

@@ -28,13 +28,14 @@ REMEDIES: Final[Mapping[str, str]] = {
         'write a quantity or a share such as "100Mi" or "10%"'
     ),
     "^([0-9]+(s|m|h))+$": "write a duration such as 30s, 15m or 720h",
+    r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$": "write a duration such as 1m30s or 1.5m",
     "^pg-[0-9a-z]+$": 'give the id of a placement group, such as "pg-0123456789abcdef0"',
     "^sg-[0-9a-z]+$": 'give the id of a security group, such as "sg-0123456789abcdef0"',
     "^subnet-[0-9a-z]+$": 'give the id of a subnet, such as "subnet-0123456789abcdef0"',
     r"^[a-zA-Z0-9().\-/_]+$": "give the name of a launch template, such as my-nodes, of letters, digits and ().-/_",
     "^(([0-9]+(s|m|h))+|Never)$": "write a duration such as 30s, 15m or 720h, or Never",
     "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$": LABEL_VALUE,
-    "^([0-9]+(m|h))+$": "write a duration in hours and minutes such as 12h or 8h30m",
+    "^([0-9]+(m|h))+(0s)?$": "write a duration in hours and minutes such as 12h or 8h30m",
     "^((100|[0-9]{1,2})%|[0-9]+)$": "write a number or a share such as 2 or 20%",
     r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}\S+)$": (
         'give five cron fields, such as "0 9 * * mon-fri", or @daily'

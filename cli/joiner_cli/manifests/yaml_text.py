@@ -26,6 +26,9 @@ from joiner.pools.yaml_mistakes import (
 MAX_VALUES: Final = 5_000_000
 """The most values of a document with its aliases expanded; a few lines of aliases can expand to billions."""
 
+MAX_DIGITS: Final = 1000
+"""The most digits of a number: each finite floating-point number has fewer, and Python converts longer ones slowly."""
+
 MAX_DEPTH: Final = 200
 """The deepest nesting: the C loader recurses once for each level, and a stack overflow would end the process."""
 
@@ -84,8 +87,12 @@ def _key(key: Any, node: Any) -> str:
     raise yaml.constructor.ConstructorError(None, None, "a key must be a text", node.start_mark)
 
 
-def _integer(loader: Any, node: Any) -> int | float:
-    text = loader.construct_scalar(node).replace("_", "")
+def _integer(loader: Any, node: Any) -> int | str:
+    """Return the number. One that is too large even for a floating-point number is a text, as for the API server."""
+    written: str = loader.construct_scalar(node)
+    text = written.replace("_", "")
+    if len(text) > MAX_DIGITS:
+        return written
     sign, digits = (-1, text[1:]) if text[:1] == "-" else (1, text.lstrip("+"))
     base = {"0x": 16, "0b": 2, "0o": 8}.get(digits[:2].lower())
     if base:
@@ -267,3 +274,16 @@ def _entries(value: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(value, dict):
         return value.items()
     return enumerate(value) if isinstance(value, list) else ()
+
+
+def seems_to_define(text: str, kind: str, name: str) -> bool:
+    """Return whether a text that cannot be read has a field with this kind, and one with this name.
+
+    >>> seems_to_define("kind: EC2NodeClass\\nmetadata: {name: gpu", "EC2NodeClass", "gpu")
+    True
+    >>> seems_to_define("kind: EC2NodeClass\\nmetadata: {name: gpu-large", "EC2NodeClass", "gpu")
+    False
+    """
+    of_kind = rf"""^[\s{{"'-]*kind["']?[ \t]*:[ \t]*["']?{re.escape(kind)}\b"""
+    of_name = rf"""(?<![\w./-])name["']?[ \t]*:[ \t]*["']?{re.escape(name)}["']?[ \t\r]*(,|\}}|#|$)"""
+    return all(re.search(one, text, re.MULTILINE) for one in (of_kind, of_name))

@@ -37,20 +37,25 @@ def _render_pools(rows: list[PoolCost]) -> str:
                 str(one.nodes),
                 *(f"{one.requested[name] * 100:.0f} %" if name in one.requested else "-" for name in ("cpu", "memory")),
                 *(f"{one.parts[name]:.4f}" if one.parts.get(name) else "-" for name in parts),
-                f"{one.price_per_hour:.4f}",
-                f"{one.price_per_hour * HOURS_A_MONTH:,.2f}",
+                f"{_at_least(one)}{one.price_per_hour:.4f}",
+                f"{_at_least(one)}{one.price_per_hour * HOURS_A_MONTH:,.2f}",
             ]
             for one in rows
         ],
     )
 
 
+def _at_least(one: PoolCost) -> str:
+    """Return what stands before a price to which that of some nodes would be added, if it were known."""
+    return "≥ " if one.unpriced else ""
+
+
 def _sentences(cost: ClusterCost) -> list[str]:
     lines = []
     if cost.pools:
-        price = cost.price_per_hour
+        price, least = cost.price_per_hour, "at least " if cost.unpriced else ""
         lines.append(
-            f"{_number(cost.nodes, 'node')} of Joiner for {format_dollars(price)}/h, "
+            f"{_number(cost.nodes, 'node')} of Joiner for {least}{format_dollars(price)}/h, "
             f"${price * HOURS_A_MONTH:,.2f} a month of {HOURS_A_MONTH} hours."
         )
     if unpriced := cost.unpriced + (cost.others.unpriced if cost.others else 0):

@@ -11,6 +11,8 @@ from joiner.cluster import Resources, sum_resources
 from joiner.planning import PendingPod, Plan, PlannedNode, Reason, UnlaunchedNodes
 from joiner_cli.rendering.text_columns import format_columns, format_dollars, format_percent, name_pool, shorten_names
 
+LEAST_SHOWN: Final = 5e-5
+"""$/h. Less is zero with four decimals."""
 PART_NAMES: Final = {
     "instance": "for instances",
     "volumes": "for volumes",
@@ -40,6 +42,7 @@ def render_plan_summary(plan: Plan) -> str:
     if plan.nodes:
         lines.append(f"{format_dollars(plan.price_per_hour)}/h, {_describe_bound(plan)}.")
         lines += [*describe_commitments(plan), *describe_parts(plan)]
+        lines += [f"Simplified: {text}." for text in [describe_simplification(plan)] if text]
     greedy = plan.greedy_price_per_hour
     if plan.nodes and greedy is not None and greedy > plan.price_per_hour * 1.0005:
         lines.append(
@@ -68,6 +71,20 @@ def describe_parts(plan: Plan) -> list[str]:
         return []
     named = [f"{format_dollars(amount)} {PART_NAMES[name]}" for name, amount in parts.items()]
     return [f"Of this: {', '.join(named)}."]
+
+
+def describe_simplification(plan: Plan) -> str:
+    """Return what the last step of planning changed and the settings that allow it; empty if that costs nothing."""
+    changed = plan.simplified
+    if changed.price_per_hour < LEAST_SHOWN:
+        return ""
+    fewer = [f"{_number(n, noun)} fewer" for n, noun in ((changed.nodes, "node"), (changed.types, "type")) if n > 0]
+    zones = [f"{_number(changed.moved, 'node')} in other zones"] if changed.moved else []
+    settings = ["planning.fewerNodesTolerancePercent"] if fewer else []
+    settings += ["planning.zoneSpreadTolerancePercent"] if zones else []
+    if not settings:
+        return ""
+    return f"{format_dollars(changed.price_per_hour)}/h for {', '.join([*fewer, *zones])} ({', '.join(settings)})"
 
 
 def _describe_bound(plan: Plan) -> str:

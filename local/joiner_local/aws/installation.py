@@ -33,6 +33,7 @@ test compares the record with this list::
         EC2Response.get_ebs_default_kms_key_id EC2Response.modify_ebs_default_kms_key_id
         EC2Response.reset_ebs_default_kms_key_id EC2Response.get_ebs_encryption_by_default
         EC2Response.enable_ebs_encryption_by_default EC2Response.disable_ebs_encryption_by_default
+        Snapshot.owner_alias
     ec2.ec2_prices
         EC2Response.describe_spot_price_history
     ec2.eventual_consistency
@@ -62,6 +63,8 @@ test compares the record with this list::
         moto.ec2.utils.filter_dict_attribute_mapping
     ec2.reserved_instances
         EC2Response.describe_reserved_instances
+    ec2.shared_resources
+        Subnet.owner_id SecurityGroup.owner_id
     eks.access_entries
         EKSResponse.create_access_entry EKSResponse.describe_access_entry EKSResponse.list_access_entries
         EKSResponse.update_access_entry EKSResponse.delete_access_entry EKSResponse.associate_access_policy
@@ -194,8 +197,6 @@ def _install_ec2(aws: LocalAws) -> None:
         instance_metadata,
         instance_statuses,
         launch_templates,
-        network_interfaces,
-        placement_groups,
         reservation_api,
         reserved_instances,
         spot_interruptions,
@@ -210,8 +211,7 @@ def _install_ec2(aws: LocalAws) -> None:
     reserved_instances.install(aws)
     ec2_lookups.install()
     launch_templates.install()
-    network_interfaces.install()
-    placement_groups.install()
+    _install_ec2_networks(aws)
     ebs_volumes.install()
     instance_lifecycle.install(aws)
     instance_metadata.install(aws)
@@ -222,3 +222,11 @@ def _install_ec2(aws: LocalAws) -> None:
     instance_statuses.install(aws)
     console_outputs.install(aws)
     fleets.install()
+
+
+def _install_ec2_networks(aws: LocalAws) -> None:
+    from joiner_local.aws.ec2 import network_interfaces, placement_groups, shared_resources
+
+    network_interfaces.install()
+    placement_groups.install()
+    shared_resources.install(aws)

@@ -4,6 +4,7 @@ A setting that Bottlerocket does not know, or of another type, ends the boot. So
 reference"; the settings of other tables than `settings.kubernetes` are not read here.
 """
 
+import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any, Final
@@ -112,6 +113,8 @@ OTHERS: Final[dict[str, Any]] = {
     "topology-manager-policy-options": dict,
     "topology-manager-scope": str,
 } | dict.fromkeys(REQUIRED, str)
+RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage")
+GRACE: Final = re.compile(r"(\d+h)?(\d+m)?(\d+s)?(\d+ms)?")
 EPHEMERAL_STORAGE: Final = ["apiclient", "ephemeral-storage", "bind"]
 
 
@@ -133,6 +136,8 @@ def read_bottlerocket_settings(user_data: bytes) -> BootSettings:
             raise Unbootable(f"settings.kubernetes.{name} is no {_words(wanted)}")
         if name in TEXTS and not all(isinstance(each, str) for each in value.values()):
             raise Unbootable(f"settings.kubernetes.{name} has a value that is no text")
+        if name in TEXTS:
+            _check_entries(name, value)
     for name in REQUIRED:
         if not kubernetes.get(name):
             raise Unbootable(f"settings.kubernetes.{name} is missing")
@@ -193,3 +198,17 @@ def _binds_instance_store(settings: Mapping[str, Any]) -> bool:
             raise Unbootable(f"{where}: only apiclient can be run")
         found = found or (one["mode"] != "off" and any(command[:3] == EPHEMERAL_STORAGE for command in commands))
     return found
+
+
+def _check_entries(name: str, entries: Mapping[str, str]) -> None:
+    """Raise Unbootable for an entry that the settings SDK refuses."""
+    for key, value in entries.items():
+        wrong = {
+            "kube-reserved": key not in RESERVABLE,
+            "system-reserved": key not in RESERVABLE,
+            "eviction-hard": value in ("0%", "100%"),
+            "eviction-soft": value in ("0%", "100%"),
+            "eviction-soft-grace-period": not GRACE.fullmatch(value),
+        }
+        if wrong.get(name):
+            raise Unbootable(f"settings.kubernetes.{name} refuses {key} = {value}")

@@ -238,7 +238,7 @@ class Troubles:
 
     def look_for_nodes_to_disrupt(self) -> None:
         """A sweep starts DISRUPT so."""
-        begun = {"digest": "before the fault", "unfinished": 0}
+        begun = {"digest": "before the fault", "left": [], "staleMarks": 0}
         name = f"disrupt-{time.time_ns()}"
         self.actor.world.client("stepfunctions").start_execution(
             stateMachineArn=self.actor.outputs["DisruptArn"], name=name, input=json.dumps(begun)

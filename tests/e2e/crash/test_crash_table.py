@@ -5,9 +5,10 @@ an hour, and the other half the day after. The number of the night, which is pri
 `JOINER_CRASH_NIGHT` gives it again.
 
 `JOINER_CRASHES=all` tries all of the table in some hours, `JOINER_CRASHES="Launch|lost"` the cases whose line matches,
-`JOINER_CRASHES=Launch[20:]` those from the 20th on, and `JOINER_CRASHES=280:` all from the 280th on, counted separately
-for the scenarios that scale up and for the others. `JOINER_CRASH_SCENARIOS="drift|failing"` records only the scenarios
-whose names match. The table of what was tried is printed at the end of the run, with the seconds of a case.
+`JOINER_CRASHES=Launch[20:]` those from the 20th on, `JOINER_CRASHES=night[:200]` the first 200 of a night, and
+`JOINER_CRASHES=280:` all from the 280th on, counted separately for the scenarios that scale up and for the others.
+`JOINER_CRASH_SCENARIOS="drift|failing"` records only the scenarios whose names match. The table of what was tried is
+printed at the end of the run, with the seconds of a case.
 """
 
 import os
@@ -34,19 +35,21 @@ RECORDED = os.environ.get("JOINER_CRASH_SCENARIOS", "")
 
 
 def chosen(found: list[FaultCase]) -> list[FaultCase]:
-    if WANTED == "night":
-        return of_one_night(found, NIGHT)
-    if part := re.fullmatch(r"(.*)\[(\d*):(\d*)\]", WANTED):
-        first, last = (int(number) if number else None for number in part.groups()[1:])
-        return [case for case in found if re.search(part[1], str(case))][first:last]
     if part := re.fullmatch(r"(\d*):(\d*)", WANTED):
-        first, last = (int(number) if number else None for number in part.groups())
         return [
             case
             for up in (True, False)
-            for case in [one for one in found if one.place.scenario.goes_up == up][first:last]
+            for case in [one for one in found if one.place.scenario.goes_up == up][_numbered(*part.groups())]
         ]
-    return [case for case in found if WANTED == "all" or re.search(WANTED, str(case))]
+    part = re.fullmatch(r"(.*)\[(\d*):(\d*)\]", WANTED)
+    wanted, numbered = (part[1], _numbered(part[2], part[3])) if part else (WANTED, slice(None))
+    if wanted == "night":
+        return of_one_night(found, NIGHT)[numbered]
+    return [case for case in found if wanted == "all" or re.search(wanted, str(case))][numbered]
+
+
+def _numbered(first: str, last: str) -> slice:
+    return slice(int(first) if first else None, int(last) if last else None)
 
 
 def test_after_any_crash_the_next_sweeps_make_all_well(

@@ -96,6 +96,17 @@ def a_parameter_that_does_not_exist(aws: RunningAws) -> None:
 
 @refuses(
     SSM,
+    "DeleteParameter",
+    "a parameter that does not exist",
+    code="ParameterNotFound",
+    source="Systems Manager API reference",
+)
+def a_deletion_of_a_parameter_that_does_not_exist(aws: RunningAws) -> None:
+    aws.client(SSM).delete_parameter(Name="/joiner/nowhere/pause")
+
+
+@refuses(
+    SSM,
     "GetParameters",
     "eleven names",
     code="ValidationException",

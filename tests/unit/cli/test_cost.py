@@ -223,6 +223,8 @@ def test_a_node_without_a_price_is_counted_and_nothing_is_compared(tmp_path: Pat
     table = joiner("cost", "-f", write(tmp_path, *manifests, *pods), "--catalogue", catalogue).out
 
     assert (found["nodes"], found["unpriced"], found["packedAnew"]["comparable"]) == (2, 1, False)
+    assert (found["pricePerHour"], found["pricePerMonth"], found["pools"][0]["pricePerHour"]) == (None, None, None)
+    assert "2 nodes of Joiner for at least $" in table
     assert "1 node without a known price: the catalogue has none for their instance type" in table
     assert table.endswith("No comparison with new nodes, because prices are missing.\n")
 

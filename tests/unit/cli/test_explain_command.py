@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.cli.command_runs import deployment, joiner, pod, pool, write
+from joiner.planning import Plan
+from joiner.planning.plan_simplification import Simplification
+from joiner_cli.rendering.plan_table import describe_simplification
+from tests.unit.cli.command_runs import deployment, joiner, node_class, pod, pool, write
 from tests.unit.cli.small_catalogue import small
 
 AMD = [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]
@@ -57,9 +60,7 @@ def test_a_pod_whose_affinity_has_only_empty_terms_is_explained(tmp_path: Path, 
         "default: its required node affinity has nothing but empty terms, and an empty term matches no node.\n" in text
     )
     assert "asks for a node by name" not in text
-    assert text.endswith(
-        "What would have to change: the pod would have to fill in or remove its empty node selector terms.\n"
-    )
+    assert text.endswith("What would have to change: the pod would have to drop its required node affinity.\n")
 
 
 def test_a_taint_excludes_the_pod_from_the_whole_pool(tmp_path: Path, catalogue: Path) -> None:
@@ -198,3 +199,38 @@ def test_a_cheaper_type_that_nothing_asks_for_is_named(
     assert f"default/a goes to a new node of NodePool/default: {where} in " in text
     assert "1 instance type of NodePool/default can hold it" in text
     assert [line for line in text.splitlines() if line.startswith("Left out")] == ([left_out] if left_out else [])
+
+
+def test_a_simplified_plan_says_what_that_costs_and_why_the_next_best_is_cheaper(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+            ]
+        }
+    }
+    volumes = [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "64Ti", "volumeType": "gp3"}}]
+    pods = [pod(name, cpu=cpu, affinity=apart) for name, cpu in (("a", "3"), ("b", "3"), ("small", "100m"))]
+    files = write(tmp_path, pool(requirements=AMD), node_class(blockDeviceMappings=volumes), *pods)
+
+    plan = joiner("plan", "-f", files, "--catalogue", catalogue)
+    text = joiner("explain", "pod", "small", "-f", files, "--catalogue", catalogue).out
+
+    changed = (
+        "$0.1070/h for 1 type fewer, 2 nodes in other zones "
+        "(planning.fewerNodesTolerancePercent, planning.zoneSpreadTolerancePercent)"
+    )
+    assert f"\nSimplified: {changed}.\n" in plan.out
+    assert f"; this is the cheapest plan found, simplified: {changed}, with the pod alone on its node.\n" in text
+    assert text.endswith("/h, $0.1070/h less; the plan is simplified (see above).\n")
+
+
+def test_a_simplification_to_a_new_type_counts_only_what_is_fewer() -> None:
+    """Two types of nodes give their pods to one node of a third type."""
+    plan = Plan(simplified=Simplification(nodes=2, types=-1, price_per_hour=0.01))
+
+    assert describe_simplification(plan) == "$0.0100/h for 2 nodes fewer (planning.fewerNodesTolerancePercent)"
+    assert describe_simplification(Plan(simplified=Simplification(types=-1, price_per_hour=0.01))) == ""
+    assert describe_simplification(Plan(simplified=Simplification(types=1, price_per_hour=0.00001))) == ""

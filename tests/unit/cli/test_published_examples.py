@@ -58,13 +58,16 @@ def errors_of(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def test_a_placeholder_for_an_image_id_is_refused_with_the_true_reason() -> None:
-    assert errors_of(node_class("", **BY_ID)) == ["the selector finds no image: change it, or have the owner allowed"]
+    assert errors_of(node_class("", **BY_ID)) == [
+        "spec.amiSelectorTerms: no image has image-id ami-0123456789abcdef0: select one that exists in this region, or "
+        "have its owner allowed"
+    ]
 
 
 def test_a_release_older_than_the_cluster_is_refused_with_the_true_reason() -> None:
     assert errors_of(node_class("al2023@v20240807")) == [
-        "AWS has no AL2023 image of this release for Kubernetes 1.36: use al2023@latest, or a release that exists for "
-        "it"
+        "spec.amiSelectorTerms: alias al2023@v20240807: AWS has no AL2023 image of this release for Kubernetes 1.36: "
+        "use al2023@latest, or a release that exists for it"
     ]
     assert errors_of(node_class("al2@latest")) == [
         "AWS has no AL2 images from Kubernetes 1.33 on, and the cluster has 1.36: use the family AL2023"

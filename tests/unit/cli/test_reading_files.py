@@ -70,6 +70,16 @@ def test_an_unreadable_document_is_reported_with_its_place(text: str, problem: s
     assert len(found.unreadable) == 1
 
 
+@pytest.mark.parametrize("digits", ["9" * 5000, "0x" + "9" * 5000])
+def test_a_number_with_thousands_of_digits_is_refused_with_its_object_and_field(digits: str) -> None:
+    text = yaml.safe_dump(pod("a", cpu="half")).replace("half", digits)
+
+    assert [str(one).replace(digits[:79], "DIGITS") for one in of_yaml(text).errors] == [
+        "Pod/default/a: spec.containers[0].resources.requests[cpu] is DIGITS…: write a Kubernetes quantity such as "
+        "500m, 2 or 4Gi"
+    ]
+
+
 def test_documents_before_a_syntax_error_are_read_and_both_are_reported() -> None:
     found = of_yaml(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: B}\nspec: {containers: [{name: a, image: b}]}\n---\na: [\n"
@@ -176,5 +186,13 @@ def test_a_document_that_is_not_an_object_is_reported_with_its_place() -> None:
         "or write each object as a separate document, with --- between them"
     ]
     assert [str(one) for one in of_yaml("kind: Pod\n").errors] == [
-        "file.yaml: apiVersion: it is missing: set the kind of the object, or remove this document"
+        "file.yaml: apiVersion: it is missing: write apiVersion: v1, or remove this document"
     ]
+    assert [str(one) for one in of_yaml("{apiVersion: v1, metadata: {name: a}}").errors] == [
+        "a: kind: it is missing: set the kind of the object, or remove this document"
+    ]
+
+
+@pytest.mark.parametrize("items", ["", "items: null", "items: []"])
+def test_a_list_without_items_has_no_objects(items: str) -> None:
+    assert of_yaml(f"kind: List\napiVersion: v1\n{items}\n").errors == ()

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,27 +10,14 @@ from typing import Any
 import pytest
 
 from joiner.catalogue.assumed_spot_offerings import assume_spot_offerings
+from joiner.cluster.quantities import parse_amount
 from tests.unit.cli.command_runs import deployment, joiner, pod, pool, write
+from tests.unit.cli.remedy_runs import is_placed, only, remedy
 from tests.unit.cli.small_catalogue import small
 
 CATEGORY, FAMILY = "karpenter.k8s.aws/instance-category", "karpenter.k8s.aws/instance-family"
 CAPACITY_TYPE, ARCH = "karpenter.sh/capacity-type", "kubernetes.io/arch"
 TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
-
-
-def only(key: str, *values: str) -> dict[str, Any]:
-    return {"key": key, "operator": "In", "values": list(values)}
-
-
-def remedy(folder: Path, catalogue: Path, *manifests: Mapping[str, Any], name: str = "a") -> str:
-    """Return what would have to change for the pod."""
-    out = joiner("explain", "pod", name, "-f", write(folder, *manifests), "--catalogue", catalogue).out
-    lines = [line.partition("What would have to change: ")[2] for line in out.splitlines()]
-    return " | ".join(filter(None, lines))
-
-
-def is_placed(folder: Path, catalogue: Path, *manifests: Mapping[str, Any]) -> bool:
-    return joiner("plan", "-f", write(folder, *manifests), "--catalogue", catalogue).exit_code == 0
 
 
 def test_two_rules_that_keep_a_pod_out_are_both_in_the_remedy(tmp_path: Path, catalogue: Path) -> None:
@@ -257,3 +245,72 @@ def test_a_pool_with_a_taint_is_no_remedy_because_a_node_of_another_pool_has_roo
         "the pod would have to tolerate team=red:NoSchedule, or NodePool/red would have to remove the taint "
         "team=red:NoSchedule."
     )
+
+
+# What a remedy asks
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", ["8Gi", "9Gi", "12300Mi", "13500M", "200Gi"])
+def test_a_pod_that_requests_as_much_less_memory_as_the_remedy_says_is_placed(
+    memory: str, tmp_path: Path, catalogue: Path
+) -> None:
+    large = pool(requirements=[only("node.kubernetes.io/instance-type", "m5.large")])
+    text = remedy(tmp_path, catalogue, large, pod("a", memory=memory))
+
+    asked = text.removeprefix("the pod would have to request ").partition(" GiB memory less")[0]
+    left = parse_amount(memory) - float(asked) * 2**30
+    assert is_placed(tmp_path, catalogue, large, pod("a", memory=str(math.floor(left))))
+    assert not is_placed(tmp_path, catalogue, large, pod("a", memory=str(math.ceil(left + 0.1 * 2**30))))
+
+
+def test_a_limit_that_keeps_a_pod_out_of_a_spot_pool_is_in_the_remedy(tmp_path: Path, catalogue: Path) -> None:
+    """The limit is enough for one of the two pods, each of which is alone on its node."""
+    spot = [only(CAPACITY_TYPE, "spot"), only("node.kubernetes.io/instance-type", "m5.large")]
+    pods = [pod("a", cpu="1500m"), pod("b", cpu="1500m")]
+    priced = tmp_path / "priced.json"
+    priced.write_text(json.dumps(assume_spot_offerings(small()).to_json()))
+
+    limited = pool(requirements=spot, limits={"cpu": "2"})
+    assert remedy(tmp_path, catalogue, limited, *pods, name="b") == (
+        "NodePool/default would have to raise its limits; this assumes Spot Instances, for which the catalogue has no "
+        "prices."
+    )
+    assert remedy(tmp_path, catalogue, limited, *pods, name="a") == "nothing; a plan with spot prices places it."
+    assert not is_placed(tmp_path, priced, limited, *pods)
+    assert is_placed(tmp_path, priced, pool(requirements=spot, limits={"cpu": "4"}), *pods)
+
+
+def test_a_limit_is_no_part_of_a_remedy_after_which_a_new_plan_keeps_it(tmp_path: Path, catalogue: Path) -> None:
+    """The limit is enough for one node. Both pods can share it in us-east-1a, and the plan has `b` in us-east-1b."""
+    zone = "topology.kubernetes.io/zone"
+    large = only("node.kubernetes.io/instance-type", "m5.large")
+    pods = [pod("a", nodeSelector={zone: "us-east-1a"}), pod("b")]
+
+    def limited(*zones: str) -> dict[str, Any]:
+        return pool(requirements=[large, only(zone, *zones)], limits={"cpu": "2"})
+
+    assert remedy(tmp_path, catalogue, limited("us-east-1b"), *pods) == (
+        f"the pod would have to drop {zone} In [us-east-1a], or NodePool/default would have to allow {zone} In "
+        "[us-east-1a]."
+    )
+    assert is_placed(tmp_path, catalogue, limited("us-east-1a", "us-east-1b"), *pods)
+
+
+def test_a_limit_is_part_of_a_remedy_if_another_pod_would_stay_pending_in_its_place(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    """As above, and the pods are too large for one node."""
+    zone = "topology.kubernetes.io/zone"
+    large = only("node.kubernetes.io/instance-type", "m5.large")
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    first = pod("a", cpu="1500m", nodeSelector={zone: "us-east-1a"}, priorityClassName="high")
+    pods = [high, first, pod("b", cpu="1500m")]
+
+    def limited(*zones: str) -> dict[str, Any]:
+        return pool(requirements=[large, only(zone, *zones)], limits={"cpu": "2"})
+
+    assert remedy(tmp_path, catalogue, limited("us-east-1b"), *pods).endswith(
+        f"NodePool/default would have to allow {zone} In [us-east-1a] and raise its limits."
+    )
+    assert not is_placed(tmp_path, catalogue, limited("us-east-1a", "us-east-1b"), *pods)

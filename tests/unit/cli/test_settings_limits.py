@@ -163,12 +163,14 @@ def test_invalid_settings_are_an_error_with_the_field(tmp_path: Path, catalogue:
     [
         (b"\x7fELF\xff", "this is not text in UTF-8: invalid start byte at byte 4"),
         (b"[" * 5_000 + b"]" * 5_000, "lists or mappings are nested too deeply"),
-        (b"region: [eu", "this is not YAML: expected ',' or ']', but got '<stream end>' in line 1, column 12"),
+        (b"region: [eu", "this is not YAML: expected ',' or ']', but got the end of the file in line 1, column 12"),
+        (b"region: [", "but found the end of the file in line 1, column 10: close each bracket and quotation mark, or"),
+        (b"a: b: c", "in line 1, column 5: write keys and values, one a line, and texts with special characters in"),
         (b"tags: &a {x: y}\nother: *a\n", "aliases (*NAME) are not supported"),
         (b"cluster: prod\n---\nkind: Pod\n", "a second document begins in line 2: settings are one document; is this"),
         (None, "there is no such file"),
     ],
-    ids=["binary", "nested", "no YAML", "an alias", "manifests", "missing"],
+    ids=["binary", "nested", "no YAML", "no value", "two colons", "an alias", "manifests", "missing"],
 )
 def test_settings_that_cannot_be_read_are_one_line_that_names_the_file_once(
     content: bytes | None, message: str, tmp_path: Path, catalogue: Path

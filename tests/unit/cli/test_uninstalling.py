@@ -1,5 +1,10 @@
 """`joiner uninstall`: the parameter that it writes, its messages, and its exit codes."""
 
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -33,6 +38,24 @@ def test_drain_without_nodes_ends_at_once(account: InstalledAccount) -> None:
     assert (account.value(), account.sweeps()) == (DRAINING, 0)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--nodes", "keep", "--timeout", "5"),
+        ("--nodes", "keep", "--no-wait"),
+        ("--nodes", "drain", "--no-wait", "--timeout", "5"),
+    ],
+)
+def test_options_that_exclude_each_other_change_nothing(account: InstalledAccount, options: tuple[str, ...]) -> None:
+    before = account.value()
+
+    answer = uninstall(*options)
+
+    assert (answer.exit_code, answer.out) == (1, "")
+    assert answer.err.startswith("joiner: --timeout and --no-wait ")
+    assert account.value() == before
+
+
 def test_drain_starts_a_sweep_names_the_nodes_that_are_left_and_exits_with_2(account: InstalledAccount) -> None:
     for number in range(7):
         account.launch(f"default-{number}")
@@ -45,28 +68,46 @@ def test_drain_starts_a_sweep_names_the_nodes_that_are_left_and_exits_with_2(acc
     assert (account.value(), account.sweeps()) == (DRAINING, 1)
 
 
-def test_drain_waits_until_the_last_node_is_gone(account: InstalledAccount, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def while_it_waits(account: InstalledAccount, act: Callable[[], object]) -> Iterator[None]:
+    """Act once, from another thread, after the command has started its sweep and begun to wait."""
+    stopped = threading.Event()
+
+    def watch() -> None:
+        while not stopped.wait(0.05):
+            if account.sweeps():
+                time.sleep(0.3)
+                act()
+                return
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        watching.join()
+
+
+def test_drain_waits_until_the_last_node_is_gone(account: InstalledAccount) -> None:
     instance = account.launch("default-1")
 
-    def end(_seconds: float) -> None:
-        account.ec2.terminate_instances(InstanceIds=[instance])
-
-    monkeypatch.setattr("time.sleep", end)
-    answer = uninstall("--nodes", "drain")
+    with while_it_waits(account, lambda: account.ec2.terminate_instances(InstanceIds=[instance])):
+        answer = uninstall("--nodes", "drain", "--timeout", "1")
 
     assert (answer.exit_code, answer.out) == (0, "No node of Joiner is left in prod; nothing will be launched\n")
+    assert answer.err.startswith("0 of 1 node gone; left: default-1")
 
 
-def test_the_drain_continues_after_an_interrupted_wait(
-    account: InstalledAccount, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_drain_continues_after_an_interrupted_wait(account: InstalledAccount) -> None:
     account.launch("default-1")
 
-    def interrupt(_seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("time.sleep", interrupt)
-    answer = uninstall("--nodes", "drain")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # programs in the background ignore it
+    try:
+        with while_it_waits(account, lambda: signal.raise_signal(signal.SIGINT)):
+            answer = uninstall("--nodes", "drain", "--timeout", "1")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert answer.exit_code == 130
     assert "the drain continues" in answer.err

@@ -162,6 +162,17 @@ def test_explain_gives_the_same_reason(tmp_path: Path, catalogue: Path) -> None:
     assert "What would have to change" not in answer.out
 
 
+def test_explain_names_an_unusable_class_beside_the_label_that_a_pod_lacks(tmp_path: Path, catalogue: Path) -> None:
+    files = write(tmp_path, pool(), alias("windows2022@v1"), pod("a", nodeSelector={"team": "x"}))
+    answer = joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue)
+
+    first, second = answer.out.splitlines()[2:]
+    assert first == "default: incompatible requirements: the pod wants team In [x], and no node of this pool has that."
+    assert second.startswith(
+        "  No other pod gets a node of it: its class EC2NodeClass/default is not ready: the alias windows2022@v1"
+    )
+
+
 def test_a_refused_release_of_windows_is_not_assumed(tmp_path: Path, catalogue: Path) -> None:
     tainted = pool(node={"taints": [{"key": "own", "effect": "NoSchedule"}]})
     answer = plan(tmp_path, catalogue, tainted, alias("windows2022@v1.0.0"))

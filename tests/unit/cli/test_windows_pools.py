@@ -154,3 +154,44 @@ def test_a_pool_that_requires_what_the_images_of_its_class_do_not_have_is_told_s
     (problem,) = [one for one in found.json["problems"] if one["field"] == "spec.template.spec.nodeClassRef"]
     assert (problem["object"], problem["severity"]) == ("NodePool/default", "warning")
     assert cause in problem["message"]
+
+
+def exit_code(folder: Path, catalogue: Path, *manifests: Mapping[str, Any]) -> int:
+    return joiner("plan", "-f", write(folder, *manifests), "--catalogue", catalogue).exit_code
+
+
+def test_a_pod_that_declares_windows_gets_no_node_of_linux(tmp_path: Path, catalogue: Path) -> None:
+    """The kubelet of Linux refuses it; the scheduler does not heed `spec.os`."""
+    declared = pod("a", os={"name": "windows"})
+    files = write(tmp_path, pool(), node_class(), declared)
+    told = joiner("explain", "pod", "a", "-f", files, "--catalogue", catalogue)
+
+    assert told.exit_code == 2
+    assert (
+        f"default: incompatible requirements: the pod wants {OS} In [windows], and no node of this pool has that "
+        "(spec.os.name of the pod).\n" in told.out
+    )
+    assert told.out.endswith(
+        f"What would have to change: the pod would have to drop {OS} In [windows] (its spec.os.name).\n"
+    )
+    assert exit_code(tmp_path, catalogue, pool(), WINDOWS, declared) == 0
+
+
+def test_a_pod_that_declares_linux_gets_no_node_of_windows(tmp_path: Path, catalogue: Path) -> None:
+    declared = pod("a", os={"name": "linux"})
+
+    assert exit_code(tmp_path, catalogue, pool(), WINDOWS, declared) == 2
+    assert exit_code(tmp_path, catalogue, pool(), node_class(), declared) == 0
+
+
+@pytest.mark.parametrize(("system", "code"), [("windows", 2), ("linux", 0)])
+def test_an_existing_node_without_a_label_of_its_system_runs_linux(
+    system: str, code: int, tmp_path: Path, catalogue: Path
+) -> None:
+    status = {
+        "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "here"}, "status": status}
+
+    assert exit_code(tmp_path, catalogue, node, pod("a", os={"name": system})) == code

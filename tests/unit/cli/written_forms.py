@@ -18,6 +18,8 @@ def list_written_forms(text: str) -> frozenset[str]:
 
 def _forms_of_values(value: Any) -> Iterator[str]:
     yield format_value(value)
+    if value is None:  # the API server reads the zero value of the field
+        yield from map(format_value, ("", 0))
     if isinstance(value, dict):
         for key, inner in value.items():
             yield format_value(key)

@@ -41,6 +41,40 @@ def test_a_volume_to_be_provisioned_follows_the_topologies_of_its_class() -> Non
     )
 
 
+BETA = "volume.beta.kubernetes.io/storage-class"
+
+
+def test_the_beta_annotation_of_a_claim_names_its_class_before_the_field() -> None:
+    other = {"metadata": {"name": "other"}, "volumeBindingMode": "Immediate"}
+    default = {
+        **other,
+        "metadata": {"name": "std", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    }
+
+    for storage_class in ("other", None):
+        annotated = claim(storage_class=storage_class)
+        annotated["metadata"]["annotations"] = {BETA: "ebs"}
+        known = Volumes.from_lists([annotated], [], [IN_ONE_ZONE, other, default])
+        assert known.where("shop", ["data"]) == (Requirements.from_labels({ZONE: "b"}),)
+
+    annotated["metadata"]["annotations"] = {BETA: "gone"}
+    with pytest.raises(VolumeUnusable, match="StorageClass gone of claim data does not exist"):
+        Volumes.from_lists([annotated], [], [IN_ONE_ZONE, default]).where("shop", ["data"])
+
+
+def test_the_beta_annotation_of_a_volume_names_its_class_before_the_field() -> None:
+    local = {**LATER, "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
+    free = volume("pv-1", "a", key=ZONE)
+    free["spec"] |= {"storageClassName": "ebs", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    wanted = claim(storage_class="local", resources={"requests": {"storage": "1Gi"}})
+
+    with pytest.raises(VolumeUnusable):
+        Volumes.from_lists([wanted], [free], [local]).where("shop", ["data"])
+    free["metadata"]["annotations"] = {BETA: "local"}
+    known = Volumes.from_lists([wanted], [free], [local])
+    assert known.where("shop", ["data"]) == (Requirements.from_labels({ZONE: "a"}),)
+
+
 def test_a_volume_with_an_unreadable_node_affinity_can_be_used_nowhere() -> None:
     broken = volume("pv-1")
     broken["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"] = [

@@ -187,3 +187,57 @@ def test_a_pod_with_an_infeasible_resize_counts_with_its_allocated_resources() -
     }
 
     assert sum_pod_requests(spec, status).to_kube() == {"cpu": "2", "pods": "1"}
+
+
+WHOLE: dict[str, object] = {
+    "containers": [{"name": "main", **container("50m")}],
+    "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}},
+}
+INFEASIBLE = {"type": "PodResizePending", "reason": "Infeasible"}
+DEFERRED = {"type": "PodResizePending", "reason": "Deferred"}
+
+
+@pytest.mark.parametrize(
+    ("status", "cpu"),
+    [
+        ({}, "100m"),
+        ({"resources": {"requests": {"cpu": "900m"}}}, "900m"),
+        ({"allocatedResources": {"cpu": "900m"}}, "900m"),
+        ({"resources": {"requests": {"cpu": "900m"}}, "allocatedResources": {"cpu": "100m"}}, "900m"),
+        ({"resources": {"requests": {"cpu": "80m"}}, "allocatedResources": {"cpu": "90m"}}, "100m"),
+        ({"allocatedResources": {"cpu": "80m"}, "conditions": [DEFERRED]}, "100m"),
+        ({"allocatedResources": {"cpu": "80m"}, "conditions": [INFEASIBLE]}, "80m"),
+        (
+            {
+                "resources": {"requests": {"cpu": "90m"}},
+                "allocatedResources": {"cpu": "80m"},
+                "conditions": [INFEASIBLE],
+            },
+            "90m",
+        ),
+        ({"conditions": [INFEASIBLE]}, "100m"),
+    ],
+    ids=[
+        "no status",
+        "shrinks, and has more",
+        "shrinks, and more is allocated",
+        "shrinks, and less is allocated already",
+        "grows",
+        "cannot grow now",
+        "can never grow",
+        "can never grow, and has more than is allocated",
+        "can never grow, and has no status",
+    ],
+)
+def test_a_resize_of_the_pod_as_a_whole_counts_like_that_of_a_container(status: dict[str, object], cpu: str) -> None:
+    assert sum_pod_requests(WHOLE, status).to_kube() == {"cpu": cpu, "memory": "1Gi", "pods": "1"}
+
+
+def test_a_status_of_the_pod_as_a_whole_does_not_replace_the_sum_of_its_containers() -> None:
+    """The scheduler reads it only for pods with pod-level requests, and for the resources that these may have."""
+    containers = {"containers": [container("1")]}
+    level = {"containers": [container("1")], "resources": {"requests": {"cpu": "2"}}}
+    status = {"allocatedResources": {"cpu": "3", "ephemeral-storage": "1Gi"}}
+
+    assert sum_pod_requests(containers, status).to_kube() == {"cpu": "1", "pods": "1"}
+    assert sum_pod_requests(level, status).to_kube() == {"cpu": "3", "pods": "1"}

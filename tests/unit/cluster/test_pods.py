@@ -100,6 +100,20 @@ def test_a_pod_stays_of_its_class_when_it_is_bound_and_runs() -> None:
     assert made(status=resized).class_key != made().class_key
 
 
+def test_the_allocated_resources_of_a_pod_as_a_whole_make_a_class_while_they_differ_from_its_requests() -> None:
+    whole = {"requests": {"cpu": "1"}}
+
+    def made(**status: Any) -> Pod:
+        return Pod.from_kube(manifest(resources=whole, status=status))
+
+    as_asked = made(resources={**whole, "limits": {"cpu": "2"}}, allocatedResources={"cpu": "1"})
+    given, allocated = made(resources={"requests": {"cpu": "2"}}), made(allocatedResources={"cpu": "2"})
+    assert as_asked.class_key == made().class_key
+    assert made().class_key not in {given.class_key, allocated.class_key}
+    assert given.requests == allocated.requests
+    assert given.requests["cpu"] == 2 * made().requests["cpu"]
+
+
 def test_revisions_that_spread_apart_from_each_other_are_two_classes() -> None:
     spread = {
         "maxSkew": 1,

@@ -195,6 +195,10 @@ def test_spot_is_not_replaced_by_spot_unless_the_pool_allows_it() -> None:
     allowed = proposed(cluster(node, pods=[replica("web", "node-a")], nodepools=[pool(enough)]))
 
     assert drawn(by_default) == []
+    assert reasons(by_default) == {
+        "node-a": "Unconsolidatable: its pods do not fit on other nodes, and the replacement of spot nodes is disabled "
+        "(joiner.dev/spot-to-spot-consolidation of NodePool/default)"
+    }
     assert drawn(with_few_types) == []
     assert reasons(with_few_types) == {
         "node-a": "Unconsolidatable: 1 spot types are cheaper, and 15 are required "
@@ -287,3 +291,17 @@ def test_a_node_without_a_pool_stays_with_the_reason(label: dict[str, str], reas
         one["metadata"]["labels"] |= label
 
     assert reasons(proposed(cluster((claim, node)))) == {"node-mine": f"DisruptionBlocked: {reason}"}
+
+
+def test_the_places_of_pods_on_nodes_that_are_marked_already_stay_theirs() -> None:
+    """Another disruption waits for its replacements: the pods of node-c move to node-a, and those of node-b may not."""
+    there = [claim_and_node("a", kind="m.xlarge"), claim_and_node("b", kind="s.large"), claim_and_node("c")]
+    large = replica("large", "node-a", cpu="2", nodeSelector=ON_DEMAND)
+    pods = [large, replica("web", "node-b", cpu="1", nodeSelector=ON_DEMAND)]
+    moving = replica("moving", "node-c", cpu="1", nodeSelector=ON_DEMAND)
+    free = proposed(cluster(*there[:2], pods=pods))
+    there[2][1]["spec"]["taints"] = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]
+    taken = proposed(cluster(*there, pods=[*pods, moving]))
+
+    assert drawn(free) == ["b -> web:node-a"]
+    assert drawn(taken) == []

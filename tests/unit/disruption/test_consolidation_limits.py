@@ -309,6 +309,10 @@ def test_a_pool_whose_replacement_failed_only_loses_nodes() -> None:
     failed = DisruptionHistory(back_off={"NodePool/default": NOW + timedelta(minutes=5)})
 
     assert drawn(proposed(lists, failed)) == []
+    assert reasons(proposed(lists, failed)) == {
+        "node-a": "Unconsolidatable: its pods do not fit on other nodes, and NodePool/default waits after replacements "
+        "that failed"
+    }
     assert drawn(proposed(lists)) == ["a -> s.large/spot web:default-1"]
 
 

@@ -89,9 +89,26 @@ def test_near_the_bound_a_repack_by_several_nodes_must_be_worth_its_evictions() 
     assert action.saving_per_hour == pytest.approx(0.08)
     assert refused.actions == ()
     assert reasons(refused)["node-d"] == (
-        "Unconsolidatable: packed anew together with other nodes, it would save $0.08/h for an eviction cost of 38: too"
-        " little so near the lower bound"
+        "Unconsolidatable: its pods do not fit on other nodes, and no cheaper node holds them; packed anew with 3 "
+        "other nodes, it would save $0.08/h for an eviction cost of 38: too little so near the lower bound"
     )
+
+
+def test_a_refused_repack_is_told_apart_from_what_a_node_would_save_alone() -> None:
+    limited = pool({"joiner.dev/consolidation-least-saving-percent": "90"})
+    pods = [*pods_of("a", "640m", "800m"), *pods_of("b", "640m", "800m"), *pods_of("c", "640m", "1120m")]
+    four = cluster(
+        *(claim_and_node(name) for name in "abcd"), pods=[*pods, *pods_of("d", "1120m")], nodepools=[limited]
+    )
+    one = cluster(claim_and_node("a", kind="m.xlarge"), pods=pods_of("a", "640m"), nodepools=[limited])
+    least = "less than the 90 % (joiner.dev/consolidation-least-saving-percent) of NodePool/default"
+    no_place = "Unconsolidatable: its pods do not fit on other nodes, and no cheaper node holds them"
+
+    assert set(reasons(proposed(four)).values()) == {
+        f"{no_place}; packed anew with 3 other nodes, it would save 25.0 %, {least}",
+        f"{no_place}; packed anew with 2 other nodes, it would save 33.3 %, {least}",
+    }
+    assert reasons(proposed(one)) == {"node-a": f"Unconsolidatable: it would save 57.9 %, {least}"}
 
 
 def test_far_from_the_bound_a_repack_may_cost_more_evictions() -> None:

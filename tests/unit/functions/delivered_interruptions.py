@@ -1,6 +1,7 @@
 """The queue of interruptions of a simulated cluster: messages, and the retirements that they start."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -23,12 +24,18 @@ RETIREMENT = "retire-20261121T051730-interrupted"
 
 
 class FakeRetirementStarts:
-    """Executions by machine and name, in the order of their start; `ended` are names of those that have ended."""
+    """Executions by machine and name, in the order of their start; `ended` are names of those that have ended.
+
+    `statuses` are those of executions that other functions started, by ARN; without one, an execution runs. `asked`
+    counts the reads of each.
+    """
 
     def __init__(self) -> None:
         self.started: list[tuple[str, str]] = []
         self.inputs: dict[str, Any] = {}
         self.ended: set[str] = set()
+        self.statuses: dict[str, str] = {}
+        self.asked: Counter[str] = Counter()
         self.broken: set[str] = set()
 
     def start_execution(self, *, stateMachineArn: str, name: str, input: str) -> dict[str, Any]:
@@ -41,6 +48,13 @@ class FakeRetirementStarts:
         self.started.append((stateMachineArn, name))
         self.inputs[name] = json.loads(input)
         return {"startDate": NOW}
+
+    def describe_execution(self, *, executionArn: str) -> dict[str, Any]:
+        self.asked[executionArn] += 1
+        status = self.statuses.get(executionArn, "RUNNING")
+        if status in ("ExecutionDoesNotExist", "ThrottlingException"):
+            raise ClientError({"Error": {"Code": status, "Message": ""}}, "DescribeExecution")
+        return {"status": status}
 
 
 class QueueRun:

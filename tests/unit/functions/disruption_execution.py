@@ -1,6 +1,6 @@
 """DISRUPT over fakes, step by step: nodes are marked under the lease, and disruptions are settled."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from functions.mark_nodes import handler as mark_nodes
@@ -11,6 +11,7 @@ from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.empty_nodes import EmptyNodes
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.payload import Execution, Task
+from joiner.adapters.retirements import Retirements
 from joiner.cluster import Requirements, Resources
 from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.names import DISRUPTED
@@ -71,11 +72,15 @@ def marked(cluster: SimulatedCluster, *actions: DisruptionAction, rings: int = 0
     return answer
 
 
-def settled(cluster: SimulatedCluster, *, written: bool = True) -> dict[str, Any]:
-    """Settle all disruptions; `written` if the execution has written the claims of the replacements."""
+def settled(
+    cluster: SimulatedCluster, *, left: Collection[str] = ("",), written: bool = True, paused: bool = False
+) -> dict[str, Any]:
+    """Settle the disruptions of this execution, of those that ended (`left`), and unreadable ones; `written` if the
+    execution has written the claims of the replacements, `paused` if Joiner was paused meanwhile."""
+    retirements = Retirements(cluster.ledger._client, cluster.ledger._table)
     answer: dict[str, Any] = settle_disruptions.DisruptionSettling(
-        cluster.kube, cluster.ledger, records(cluster)
-    ).answer(task(0), cluster.now, written=written)
+        cluster.kube, cluster.ledger, records(cluster), retirements
+    ).answer(task(0), cluster.now, left=left, written=written, paused=paused)
     return answer
 
 

@@ -95,7 +95,7 @@ class FakeKube(Kube):
                 ]
             }
         if method == "POST" and not name:
-            return self._create(kind, namespace, body)
+            return self._create(kind, namespace, body, dry_run="dryRun" in query)
         key = (kind.plural, namespace, name)
         if key not in self.objects:
             raise NotFound(f"{kind.plural} {name} not found", status=404)
@@ -116,14 +116,14 @@ class FakeKube(Kube):
                 return self._patch(key, body, subresource)
         raise KubeError(f"the fake does not know {method} of {key}", status=405)
 
-    def _create(self, kind: Kind, namespace: str, body: Manifest) -> Manifest:
+    def _create(self, kind: Kind, namespace: str, body: Manifest, *, dry_run: bool) -> Manifest:
         name = body["metadata"]["name"]
         if (kind.plural, namespace, name) in self.objects:
             raise AlreadyExists(f"{kind.plural} {name} already exists", status=409)
         body["metadata"] |= {"namespace": namespace} if namespace else {}
         if kind.group.startswith("karpenter"):
             body.pop("status", None)
-        return self.put(body)
+        return body if dry_run else self.put(body)
 
     def _patch(self, key: Key, changes: Manifest, subresource: str) -> Manifest:
         present = self.objects[key]

@@ -151,7 +151,7 @@ class RetirementExecution:
 
     def _forget(self, function: Any, read: list[RetiringClaim]) -> dict[str, Any]:
         forgetting = function.NodeRemoval(self.cluster.kube, self.cluster.ledger, self.retirements)
-        answer: dict[str, Any] = forgetting.answer(self.arn, read, self.cluster.now)
+        answer: dict[str, Any] = forgetting.answer(self.execution, read, self.cluster.now)
         return answer
 
     def _step(

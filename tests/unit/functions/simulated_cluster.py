@@ -38,7 +38,6 @@ from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.adapters.store import Store
 from joiner.lifecycle.pod_gathering import Gathering
-from joiner.lifecycle.retirement import RetirementRequest
 from joiner.names import FILLING, UNREGISTERED
 from joiner.planning import Ceilings, PlanPolicies
 from joiner.planning.plan_policies import DEFAULT_POLICIES
@@ -119,6 +118,7 @@ class SimulatedCluster:
 
     optional: OptionalCalls | None = None
     """If set, the clients of the survey of instances for the calls that it can do without."""
+    recorded: set[str] = field(default_factory=set)  # what the process of that survey knows
     default_spreads: Sequence[Mapping[str, Any]] = ()
     policies: PlanPolicies = DEFAULT_POLICIES
     times_to_record: Iterator[TimeLeft] = field(default_factory=lambda: repeat(UNBOUNDED))  # of record_node_claims
@@ -377,12 +377,12 @@ class SimulatedCluster:
             self.ledger, records.retirements, Absences(*table), Impairments(*table), records.disruptions
         )
         optional = self.optional or OptionalCalls(Ec2(self.ec2), self.store)
-        switch = self.pause.value
-        both = module.InstanceSurveying(
-            memory, self, Ec2(self.ec2), self.store, optional, clock=lambda: self.now, apart=apart, switch=switch
-        )
-        asked = [RetirementRequest.from_json(each) for each in surveyed["retire"]]
-        return surveyed, both.answer(task, surveyed["survey"], asked, drift=surveyed["drift"]["due"])
+        switch, clock, recorded = self.pause.value, lambda: self.now, self.recorded
+        parts = (memory, self, Ec2(self.ec2), self.store, optional)
+        both = module.InstanceSurveying(*parts, clock=clock, apart=apart, switch=switch, recorded=recorded)
+        under_way, drift = surveyed["disruption"]["executions"], surveyed["drift"]["due"]
+        asked = module.ClusterFindings.from_event({**surveyed, "drift": drift, "disruptions": under_way})
+        return surveyed, both.answer(task, asked)
 
     def status(self, execution: str) -> str:
         """Return the status, as `Executions.status` does."""

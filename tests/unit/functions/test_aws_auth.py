@@ -200,6 +200,18 @@ def test_a_role_that_becomes_one_of_windows_nodes_gets_their_group() -> None:
     assert stored(kube)["data"]["mapRoles"].startswith(FOREIGN)
 
 
+def test_a_role_with_a_path_is_mapped_without_it() -> None:
+    kube = FakeKube([config_map(None)])
+    asked = json.dumps({**ASKED, "nodes": [f"{ROLE}teams/web/nodes"], "windowsNodes": [f"{ROLE}teams/web/nodes"]})
+
+    install_manifests.map_roles(kube, asked)
+
+    own = [each for each in read_mappings(stored(kube)["data"]["mapRoles"]) if each["rolearn"] == f"{ROLE}nodes"]
+    assert [each["groups"] for each in own] == [
+        ["system:bootstrappers", "system:nodes", "eks:kube-proxy-windows"],
+    ]
+
+
 def test_an_entry_of_others_without_the_group_of_windows_nodes_is_reported_with_what_to_write() -> None:
     existing = (
         f"- rolearn: {ROLE}nodes\n  username: system:node:{{{{EC2PrivateDNSName}}}}\n"

@@ -39,12 +39,26 @@ def test_a_deleted_class_stays_while_it_has_a_claim_and_its_event_names_the_clai
     surveyed, _ = running.survey("s1")
 
     assert node_class(running)["metadata"]["finalizers"] == [CLASS_FINALIZER]
-    notes = [event["note"] for event in running.kube.all(kinds.EVENTS) if event["reason"] == "NodeClaimsExist"]
-    assert notes == [
-        f"it is being deleted and stays until its claim is gone: NodeClaim/{claim['metadata']['name']}. Until then its "
-        "pools launch nothing: name another class in them, and delete the claims"
+    running.survey("s2")
+    assert notes_of(running, "EC2NodeClass") == [
+        f"WaitingOnNodeClaimTermination: it is being deleted and stays until its claim is gone: "
+        f"NodeClaim/{claim['metadata']['name']}. Until then its pools launch nothing: name another class in them, and "
+        "delete the claims"
     ]
-    assert surveyed["unsettledClasses"] == 1  # the pool's condition
+    assert notes_of(running, "NodePool") == [
+        "NodeClassTerminating: EC2NodeClass/default is being deleted and waits for its 1 claim: nothing is launched; "
+        "name another class in the pool, or create it again after that"
+    ]
+    assert surveyed["unsettledClasses"] == 2  # the conditions of the pool and of the class
+
+
+def notes_of(cluster: SimulatedCluster, kind: str) -> list[str]:
+    """Return reason and text of the warnings about objects of a kind; each names its object by its uid."""
+    objects = [*cluster.kube.all(kinds.EC2NODECLASSES), *cluster.kube.all(kinds.NODEPOOLS)]
+    uids = {each["metadata"]["uid"] for each in objects}
+    found = [each for each in cluster.kube.all(kinds.EVENTS) if each["regarding"]["kind"] == kind]
+    assert {each["regarding"]["uid"] for each in found} <= uids
+    return [f"{each['reason']}: {each['note']}" for each in found if each["type"] == "Warning"]
 
 
 def test_the_pool_of_a_deleted_class_names_the_deletion_and_then_the_absence(running: SimulatedCluster) -> None:
@@ -60,7 +74,9 @@ def test_the_pool_of_a_deleted_class_names_the_deletion_and_then_the_absence(run
         f"EC2NodeClass/{name} is being deleted and waits for its 1 claim: nothing is launched; name another class in "
         "the pool, or create it again after that",
     )
-    assert {each["type"]: each["status"] for each in node_class(running)["status"]["conditions"]}["Ready"] == "True"
+    ready = {each["type"]: each for each in node_class(running)["status"]["conditions"]}["Ready"]
+    assert (ready["status"], ready["reason"]) == ("False", "NodeClassTerminating")
+    assert ready["message"].startswith("it is being deleted: nothing is launched")
     assert running.survey("s1")[0]["unsettledClasses"] == 0
 
     for claim in list_claims(running.kube).claims:
@@ -170,11 +186,13 @@ def test_a_class_that_is_not_valid_and_waits_for_its_claims_starts_one_scale_up(
     running.kube.put({**BROKEN, "metadata": {**node_class(running)["metadata"], "generation": 2}})
     running.kube.delete(kinds.EC2NODECLASSES, "default")
     running.resolves = False
-    assert unsettled(running) == 1
+    assert unsettled(running) == 2  # the conditions of the pool and of the class
 
     running.scale_up("up-2")
 
     assert node_class(running)["metadata"]["deletionTimestamp"]
+    reasons = {note.partition(":")[0] for note in notes_of(running, "EC2NodeClass")}
+    assert reasons == {"WaitingOnNodeClaimTermination", "ValidationFailed"}
     reason, message = condition_of_the_class(running)
     assert reason == "NodeClassTerminating"
     assert message.startswith("EC2NodeClass/default is being deleted and waits for its 1 claim")
@@ -247,6 +265,18 @@ def test_an_empty_node_stays_while_the_class_of_its_pool_cannot_launch_another(r
     running.now += timedelta(minutes=2)
 
     assert running.survey("s2")[0]["retire"] == []
+
+
+def test_a_deleted_class_of_a_claim_is_not_ready_although_no_pool_names_it_any_more(running: SimulatedCluster) -> None:
+    running.kube.delete(kinds.NODEPOOLS, "default")
+    running.kube.delete(kinds.EC2NODECLASSES, "default")
+    assert unsettled(running) == 1
+
+    running.scale_up("up-2")
+
+    conditions = {each["type"]: each["reason"] for each in node_class(running)["status"]["conditions"]}
+    assert conditions["Ready"] == "NodeClassTerminating"
+    assert unsettled(running) == 0
 
 
 def test_the_removal_of_joiner_releases_the_classes(running: SimulatedCluster) -> None:

@@ -1,6 +1,7 @@
 """Detection of drift over a cluster and an account: the condition, events, digests, and when the next one is due."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,9 +14,9 @@ from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.kube_errors import Conflict
 from joiner.adapters.payload import Execution, Task
-from joiner.pools import NodeClaim
+from joiner.pools import NodeClaim, NodeClassProblem
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
-from tests.unit.functions.small_account import CLUSTER, pending
+from tests.unit.functions.small_account import CATALOGUE, CLASS, CLUSTER, NODECLASS, pending
 
 
 @pytest.fixture
@@ -96,6 +97,33 @@ def test_every_class_gets_its_status_although_there_is_no_node(cluster: Simulate
     assert [subnet["id"] for subnet in status["subnets"]] == sorted(subnet.id for subnet in cluster.node_class.subnets)
     assert [found is not None for found in (first, second, third)] == [True, False, True]
     assert cluster.kube.get(kinds.EC2NODECLASSES, name)["status"] == status
+
+
+def test_classes_that_no_pool_names_get_the_events_of_what_keeps_them_from_being_ready(
+    cluster: SimulatedCluster,
+) -> None:
+    spare = {"apiVersion": NODECLASS["apiVersion"], "kind": NODECLASS["kind"]}
+    broken = {**NODECLASS["spec"], "kubelet": {"clusterDNS": ["10.0.0.300"]}}
+    cluster.kube.put({**spare, "metadata": {"name": "custom", "uid": "uid-custom"}, "spec": NODECLASS["spec"]})
+    cluster.kube.put({**spare, "metadata": {"name": "typo", "uid": "uid-typo"}, "spec": broken})
+    documents.put_catalogue(cluster.store, CATALOGUE, cluster.now)
+    missing = [
+        NodeClassProblem("AMIsReady", "AMIsNotFound", "no image has image-id ami-1"),
+        NodeClassProblem("ValidationSucceeded", "WithoutEffect", "it has no effect", "warning"),
+    ]
+    cluster.node_class = replace(CLASS, name="custom", problems=tuple(missing))
+
+    for minutes in (0, 6):
+        cluster.now += timedelta(minutes=minutes)
+        detect(cluster, f"s{minutes}")
+
+    custom, typo = (
+        [(each["reason"], each["note"]) for each in cluster.kube.all(kinds.EVENTS) if each["regarding"]["uid"] == uid]
+        for uid in ("uid-custom", "uid-typo")
+    )
+    assert custom == [("AMIsNotFound", "no image has image-id ami-1")]
+    assert [reason for reason, _ in typo] == ["ValidationFailed"]
+    assert "spec.kubelet.clusterDNS" in typo[0][1]
 
 
 RESERVED = {

@@ -135,6 +135,46 @@ def test_an_execution_without_a_pass_for_minutes_is_followed_by_another(queue: Q
     assert queue.retirements.begin("default-a", "arn:retire-2", "spot", int(NOW.timestamp())) is not None
 
 
+@pytest.mark.parametrize("event", [warning(), state_change("terminated")], ids=["warning", "loss"])
+@pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED", "ABORTED", "ExecutionDoesNotExist"])
+def test_an_execution_that_has_ended_is_followed_by_another_at_once(
+    queue: QueueRun, event: dict[str, Any], status: str
+) -> None:
+    """An execution that ends while its nodes are blocked keeps its claims, and its last check was seconds ago."""
+    queue.retirements.begin("default-a", "arn:retire-1", "deleted", int(NOW.timestamp()) - 10)
+    queue.states.statuses["arn:retire-1"] = status
+    queue.ended("terminated")
+
+    assert queue.deliver(event) == []
+
+    assert [machine for machine, _ in queue.states.started] == ["retire", "scale-up"]
+    assert queue.retirements.begin("default-a", "arn:retire-2", "spot", int(NOW.timestamp())) is not None
+
+
+@pytest.mark.parametrize("event", [warning(), state_change("terminated")], ids=["warning", "loss"])
+@pytest.mark.parametrize("status", ["RUNNING", "ThrottlingException"])
+def test_an_execution_that_may_run_keeps_its_claim(queue: QueueRun, event: dict[str, Any], status: str) -> None:
+    queue.retirements.begin("default-a", "arn:retire-1", "deleted", int(NOW.timestamp()) - 10)
+    queue.states.statuses["arn:retire-1"] = status
+    queue.ended("terminated")
+
+    assert queue.deliver(event) == []
+
+    noted = queue.retirements.of("default-a")
+    assert noted is not None
+    assert (len(noted.reasons), noted.owner, queue.states.started) == (2, "arn:retire-1", [])
+
+
+def test_the_owner_of_several_claims_is_read_once_in_a_batch(queue: QueueRun) -> None:
+    for name in ("a", "b", "c"):
+        queue.cluster.ledger.pair(f"i-{name}", f"default-{name}", "l-1")
+        queue.retirements.begin(f"default-{name}", "arn:retire-1", "deleted", int(NOW.timestamp()))
+
+    queue.deliver(*(warning(f"i-{name}") for name in ("a", "b", "c")))
+
+    assert queue.states.asked == {"arn:retire-1": 1}
+
+
 def test_a_second_notice_after_a_retirement_without_effect_starts_another(queue: QueueRun) -> None:
     queue.deliver(warning())
     queue.states.ended.add(RETIREMENT)
@@ -166,6 +206,38 @@ def test_strangers_cost_no_call_to_ec2_and_start_nothing(queue: QueueRun) -> Non
     queue.deliver(warning("i-stranger"), state_change("terminated", "i-stranger"))
 
     assert (queue.states.started, queue.cluster.ec2.asked) == ([], [])
+
+
+def test_messages_about_strangers_are_logged_once_for_a_batch_with_the_reason(
+    queue: QueueRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = (state_change("terminated", f"i-{number:02}") for number in range(11))
+    queue.deliver(warning("i-stranger"), *ended, warning())
+
+    (line,) = (each for each in caplog.records if "ignored" in each.getMessage())
+    assert "this cluster's table does not contain their instances" in line.getMessage()
+    assert (line.levelname, vars(line)["count"]) == ("INFO", 12)
+    assert vars(line)["messages"] == {"spot interruption": 1, "state change": 11}
+    assert vars(line)["instances"] == [f"i-{number:02}" for number in range(10)]
+
+
+def test_messages_about_known_instances_log_nothing_about_strangers(
+    queue: QueueRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue.deliver(warning())
+
+    assert not any("ignored" in each.getMessage() for each in caplog.records)
+
+
+def test_an_instance_whose_record_cannot_be_read_is_logged_as_an_error(
+    queue: QueueRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue.cluster.machine._update("INSTANCE", MINE, "SET claim = :claim", {":claim": 7})
+
+    assert queue.deliver(warning()) == []
+
+    (line,) = (each for each in caplog.records if "ignored" in each.getMessage())
+    assert (line.levelname, vars(line)["instances"]) == ("ERROR", [MINE])
 
 
 def test_a_recommendation_is_recorded_for_the_sweep_and_starts_nothing(queue: QueueRun) -> None:

@@ -65,6 +65,22 @@ def test_the_next_sweep_tags_what_the_launch_could_not(nameless: SimulatedCluste
     assert names(nameless) == claimed(nameless)
 
 
+@pytest.mark.parametrize("swept", [False, True])
+def test_the_name_that_a_class_sets_is_kept(cluster: SimulatedCluster, swept: bool) -> None:
+    cluster.prepare(*(pending(f"web-{number}") for number in range(3)))
+    (node_class,) = cluster.kube.all(kinds.EC2NODECLASSES)
+    node_class["spec"]["tags"] = {"Name": "web"}
+    if swept:
+        refuse_tags(cluster, "InvalidInstanceID.NotFound")
+    cluster.scale_up("up-1")
+    cluster.now += timedelta(minutes=1)
+    cluster.ec2.fault = None
+    cluster.survey("s1")
+
+    assert names(cluster) == {instance: (claim, "web") for instance, (claim, _) in claimed(cluster).items()}
+    assert len(names(cluster)) == 3
+
+
 def test_what_has_its_name_is_not_tagged_again(nameless: SimulatedCluster) -> None:
     nameless.ec2.fault = None
     nameless.survey("s1")

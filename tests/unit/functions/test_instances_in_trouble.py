@@ -9,9 +9,11 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.disruption_items import LastProposal
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.kube_claims import list_claims
+from joiner.adapters.lasting_records import KEPT
 from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
+from joiner.item_keys import RECOMMENDED
 from joiner.pools import NodeClaim, read_manifests
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.fake_kube import HELD
@@ -67,6 +69,16 @@ def test_an_instance_whose_checks_fail_for_two_minutes_is_retired_at_once(
     assert retired(third) == [(claim.name, "impaired")]
     assert third["reasons"] == [f"status checks of instance {claim.instance_id} have failed for 120 s"]
     assert memory(standing, Retirements).of(claim.name).deadline == int(standing.now.timestamp())
+
+
+def test_an_impaired_instance_is_retired_also_if_a_former_claim_with_its_name_left_the_record_of_its_own(
+    standing: SimulatedCluster,
+) -> None:
+    claim, now = first(standing), int(standing.now.timestamp())
+    memory(standing, Retirements).hurry(claim.name, "impaired", now - 60, now, instance="i-former")
+    standing.ec2.statuses[claim.instance_id] = {"InstanceStatus": {"Status": "impaired"}}
+
+    assert [retired(swept(standing, number)) for number in (1, 2, 3)] == [[], [], [(claim.name, "impaired")]]
     done = retire(standing, (claim.name, "impaired"))
     assert [each["stage"] for each in done.entries] == ["forgotten"]
     assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "terminated"
@@ -253,6 +265,38 @@ def test_a_choice_without_meaning_is_a_problem_of_the_pool_with_the_remedy() -> 
         "metadata.annotations[joiner.dev/rebalance] is Drain: it has no effect; use ignore, replace or drain; "
         'did you mean "drain"?'
     ]
+
+
+def ends_of_recommendations(cluster: SimulatedCluster) -> dict[str, int]:
+    items = cluster.machine._query(RECOMMENDED)
+    return {item["id"]["S"]: int(item["expires"]["N"]) for item in items}
+
+
+def test_the_recommendation_for_an_existing_claim_ends_no_sooner_than_a_pause(standing: SimulatedCluster) -> None:
+    claim, noted_at = first(standing), int(standing.now.timestamp())
+    for name in (claim.name, "gone"):
+        memory(standing, Recommendations).note(name, "i-any", noted_at)
+    standing.pause.paused = True
+    writes = []
+
+    for number in range(12):
+        before = len(standing.machine._client.asked)
+        swept(standing, number, after=5 * 3600)
+        writes.append(standing.machine._client.asked[before:].count(("UpdateItem", RECOMMENDED)))
+        assert ends_of_recommendations(standing)[claim.name] - standing.now.timestamp() > 8 * 3600
+
+    assert writes == [0, 0, 1] * 4
+    assert ends_of_recommendations(standing)["gone"] == noted_at + KEPT
+    assert memory(standing, Recommendations).since() == {claim.name: noted_at, "gone": noted_at}
+
+
+def test_a_recommendation_ends_after_a_day_without_a_pause(standing: SimulatedCluster) -> None:
+    claim, noted_at = first(standing), int(standing.now.timestamp())
+    memory(standing, Recommendations).note(claim.name, claim.instance_id, noted_at)
+
+    swept(standing, 1, after=20 * 3600)
+
+    assert ends_of_recommendations(standing) == {claim.name: noted_at + KEPT}
 
 
 def test_a_recommended_node_is_drained_with_respect_for_the_budgets_of_its_pods(standing: SimulatedCluster) -> None:

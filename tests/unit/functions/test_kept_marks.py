@@ -51,7 +51,7 @@ def test_a_sweep_leaves_alone_what_is_marked_while_it_lists(grown: SimulatedClus
 
     assert is_tainted(grown, "node-1")
     assert surveyed["retire"] == []
-    assert surveyed["disruption"]["unfinished"] == 1
+    assert surveyed["disruption"]["executions"] == [ARN]
 
 
 def test_a_sweep_leaves_alone_what_is_settled_while_it_lists(grown: SimulatedCluster) -> None:
@@ -162,12 +162,12 @@ def test_a_condition_of_a_disruption_that_is_gone_is_found_and_removed(grown: Si
     [record] = records(grown).all()
     records(grown).end(record.id)
     grown.kube.objects["nodes", "", "node-1"]["spec"]["taints"] = []
-    assert grown.survey("s1")[0]["disruption"]["unfinished"] == 1
+    assert grown.survey("s1")[0]["disruption"]["staleMarks"] == 1
 
     settled(grown)
 
     assert reason_of(grown, "default-1") == ""
-    assert grown.survey("s2")[0]["disruption"]["unfinished"] == 0
+    assert grown.survey("s2")[0]["disruption"]["staleMarks"] == 0
 
 
 def test_the_condition_of_a_disruption_that_begins_meanwhile_stays(grown: SimulatedCluster) -> None:

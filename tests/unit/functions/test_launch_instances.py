@@ -19,12 +19,14 @@ from joiner.launching import Launch, LaunchOffering, LaunchOutcome
 from joiner.launching.launch_grouping import ClaimToLaunch, group_launches
 from joiner.pools import NodeClaimTemplate, NodeClass, NodeClassRef, NodePool, build_node_claim
 from joiner.pools.resolved_node_class import PlacementGroup
+from tests.unit.functions.fake_dynamodb import MOST_OF_AN_ITEM
 from tests.unit.functions.fake_ec2 import FakeEc2Client, lost, refused
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.small_account import CATALOGUE, CLASS, CLUSTER, NOON, pending
 
 POOL = NodePool("default", NodeClassRef("EC2NodeClass", "default"), uid="pool-1")
 NODE_CLASS = NodeClass("default", uid="class-1")
+ENCODED = "Encoded authorization failure message: "
 
 
 class LaunchOfTwoClaims:
@@ -157,6 +159,57 @@ def test_whatever_ec2_refuses_closes_the_launch_with_its_reason(pad: LaunchOfTwo
         "errors": ["UnauthorizedOperation"],
     }
     assert [failure.reason for failure in pad.outcome().failed] == ["Unauthorized"]
+
+
+def refuse_each_offering(name: str, do: Any) -> Any:
+    """Answer CreateFleet as EC2 does if a policy denies RunInstances: an error, with its own message, for each of the
+    300 offerings that a request may have.
+    """
+    if name != "CreateFleet":
+        return do()
+    denied = "You are not authorized to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:subnet/"
+    errors = [
+        {"ErrorCode": "UnauthorizedOperation", "ErrorMessage": f"{denied}{number:03}. {ENCODED}{number:03}{'x' * 1500}"}
+        for number in range(300)
+    ]
+    return {"Instances": [], "Errors": errors}
+
+
+def test_a_launch_with_300_refusals_is_closed_and_the_log_has_the_first_as_ec2_gave_it(
+    pad: LaunchOfTwoClaims, caplog: pytest.LogCaptureFixture
+) -> None:
+    pad.cluster.ec2.fault = refuse_each_offering
+
+    answer = pad.send()
+
+    assert (answer["failed"], answer["errors"]) == (2, ["UnauthorizedOperation"])
+    (failure,) = pad.outcome().failed
+    assert failure.message == (
+        "You are not authorized to perform: ec2:RunInstances on resource: arn:aws:ec2:us-east-1:1:subnet/000"
+    )
+    whole = [reason for each in caplog.records if ENCODED in (reason := str(getattr(each, "reason", "")))]
+    assert [reason.partition(ENCODED)[2] for reason in whole] == [f"000{'x' * 1500}"]
+
+
+def test_an_outcome_that_does_not_fit_beside_the_launch_templates_replaces_their_content(
+    pad: LaunchOfTwoClaims,
+) -> None:
+    def with_user_data(text: str) -> Launch:
+        (template,) = pad.launch.templates
+        return replace(pad.launch, templates=(replace(template, data={**template.data, "UserData": text}),))
+
+    empty = documents.record_of(with_user_data(""), lease_number=1, execution=arn("up-1"))
+    room = MOST_OF_AN_ITEM - len(empty.request) - len(empty.details) - 500  # for the other attributes
+    launch = with_user_data("x" * room)
+    pad.key = documents.put_launches(pad.cluster.store, pad.task, [launch])
+    pad.refuse("CreateFleet", refused("CreateFleet", "UnauthorizedOperation", "not so. " * 60))
+
+    assert pad.send()["failed"] == 2
+
+    assert [(each.reason, each.message) for each in pad.outcome().failed] == [("Unauthorized", "")]
+    record = pad.cluster.ledger.launch(launch.id)
+    assert record is not None
+    assert documents.launch_of(record) == replace(launch, templates=())
 
 
 def test_a_request_that_boto3_does_not_send_is_refused_and_not_lost(pad: LaunchOfTwoClaims) -> None:

@@ -49,6 +49,10 @@ class FakeLongRetirements:
             raise ClientError({"Error": {"Code": "ExecutionAlreadyExists", "Message": name}}, "StartExecution")
         return {"startDate": self.began.setdefault(key, self.now)}
 
+    def describe_execution(self, *, executionArn: str) -> dict[str, Any]:
+        self.asked[executionArn] += 1
+        return {"status": "RUNNING"}
+
     @property
     def retirements(self) -> dict[str, float]:
         """Return when each retirement reads the notes (epoch seconds), by its name."""
@@ -193,7 +197,7 @@ def test_if_no_retirement_starts_all_messages_that_need_one_come_again(cluster: 
     storm.states.broken = {"retire"}
 
     assert storm.deliver([0, 1, 2], STORM) == ["m-0", "m-2"]
-    assert storm.states.asked == {"retire": 1}
+    assert storm.states.asked == {"retire": 1, "arn:retire-1": 1}
     assert len(storm.noted) == 3
 
     storm.states.broken = set()

@@ -3,6 +3,7 @@ after the launch.
 """
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,6 +36,8 @@ def asked(cluster: SimulatedCluster, what: str) -> list[int]:
 
 @pytest.mark.parametrize("pods", [3_000, pytest.param(24_000, marks=pytest.mark.long("3,000 pods"))])
 def test_a_round_with_thousands_of_pending_pods_ends_within_its_timeouts(cluster: SimulatedCluster, pods: int) -> None:
+    subnets = tuple(replace(each, free_ips=pods) for each in cluster.node_class.subnets)  # never short of addresses
+    cluster.node_class = replace(cluster.node_class, subnets=subnets)
     cluster.prepare(*(pending(f"web-{number:05d}", cpu="10m") for number in range(pods)))
     cluster.stop_after = "record_launches"
     began = time.process_time()
@@ -163,13 +166,13 @@ def test_nodes_for_which_no_time_is_left_are_forgotten_in_the_next_look(cluster:
     ]
     entries = [RetiringClaim.from_json(entry).at(RetirementStage.TERMINATED)]
     late = forget_nodes.NodeRemoval(cluster.kube, cluster.ledger, retiring.retirements, LATE).answer(
-        retiring.arn, entries, cluster.now
+        retiring.execution, entries, cluster.now
     )
 
     assert (late["forgotten"], late["claims"][0]["why"]) == (0, "no time was left in this pass")
     assert len(list_claims(cluster.kube).claims) == 1
     after = forget_nodes.NodeRemoval(cluster.kube, cluster.ledger, retiring.retirements).answer(
-        retiring.arn, entries, cluster.now
+        retiring.execution, entries, cluster.now
     )
     assert after["forgotten"] == 1
     assert list_claims(cluster.kube).claims == ()

@@ -5,8 +5,11 @@ from typing import Any
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import Conditions
+from joiner.reporting.event_limits import EVENTS_AT_ONCE
+from tests.unit.functions.buffered_cluster import put_buffer, put_template
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import CLUSTER, NODECLASS, NODEPOOL, pending
+from tests.unit.functions.sweeping import claims
 
 
 def notes_on(cluster: SimulatedCluster, kind: str) -> list[str]:
@@ -40,6 +43,36 @@ def test_a_pool_that_no_instance_type_meets_is_not_ready(cluster: SimulatedClust
     assert "m5.lrge: the catalogue has no such instance type" in ready.message
 
 
+def test_a_pool_with_a_label_that_none_of_its_instance_types_has_is_not_ready(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    template = {**NODEPOOL["spec"]["template"], "metadata": {"labels": {"kubernetes.io/arch": "arm64"}}}
+    cluster.kube.put({**NODEPOOL, "spec": {"template": template}})
+
+    cluster.scale_up("up-1")
+
+    (found,) = cluster.kube.all(kinds.NODEPOOLS)
+    ready = Conditions.from_kube(found["status"]["conditions"])["Ready"]
+    assert (ready.status, ready.reason) == ("False", "ValidationFailed")
+    assert "spec.template.metadata.labels[kubernetes.io/arch] is arm64: no instance type" in ready.message
+    assert cluster.ec2.instances == {}
+
+
+def test_an_instance_has_the_labels_of_its_pool(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    wanted = {"topology.kubernetes.io/zone": "us-east-1b", "node.kubernetes.io/instance-type": "m5.xlarge", "team": "a"}
+    template = {**NODEPOOL["spec"]["template"], "metadata": {"labels": wanted}}
+    cluster.kube.put({**NODEPOOL, "spec": {"template": template}})
+
+    cluster.scale_up("up-1")
+
+    (claim,) = claims(cluster)
+    assert len(cluster.ec2.instances) == 1
+    assert (claim.zone, claim.instance_type) == ("us-east-1b", "m5.xlarge")
+    assert claim.provider_id.startswith("aws:///us-east-1b/")
+    node = cluster.kube.objects["nodes", "", claim.node_name]
+    assert {key: node["metadata"]["labels"][key] for key in wanted} == wanted
+
+
 def test_a_pool_whose_class_excludes_every_instance_type_is_not_ready(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
     options = {"cpuOptions": {"nestedVirtualization": "enabled"}}
@@ -68,6 +101,37 @@ def test_a_pause_is_shown_on_every_pool_once_in_ten_minutes(cluster: SimulatedCl
     ]
 
 
+def test_a_pause_is_shown_on_pending_pods_once_in_ten_minutes(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.scale_up("up-1")
+    cluster.kube.put(pending("web-2"))
+    cluster.pause.paused = True
+
+    for number in range(3):
+        cluster.survey(f"s{number}")
+
+    told = [each for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == "JoinerPaused"]
+    assert [(each["regarding"]["name"], each["note"]) for each in told if each["regarding"]["kind"] == "Pod"] == [
+        (
+            "web-2",
+            f"Joiner is paused: no node is launched for it. `joiner resume {CLUSTER.name}` ends the pause",
+        )
+    ]
+
+
+def test_a_pause_is_shown_on_the_workload_of_many_pending_pods(cluster: SimulatedCluster) -> None:
+    cluster.prepare(*(pending(f"web-{number:03d}") for number in range(EVENTS_AT_ONCE + 1)))
+    cluster.pause.paused = True
+
+    cluster.survey("s1")
+
+    told = [each for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == "JoinerPaused"]
+    notes = [each["note"] for each in told if each["regarding"]["kind"] == "ReplicaSet"]
+    (note,) = notes
+    assert note.startswith(f"{EVENTS_AT_ONCE + 1} Pods, for example web-000: Joiner is paused: no node is launched")
+    assert len(told) == EVENTS_AT_ONCE + 1  # and the one on the pool
+
+
 def test_an_empty_node_of_a_consolidating_pool_stays_with_the_annotation_do_not_consolidate(
     cluster: SimulatedCluster,
 ) -> None:
@@ -91,3 +155,28 @@ def test_an_empty_node_of_a_consolidating_pool_stays_with_the_annotation_do_not_
     assert due("WhenEmptyOrUnderutilized", "true") == []
     assert due("WhenEmptyOrUnderutilized", "false") == ["empty"]
     assert due("WhenEmpty", "true") == ["empty"]
+
+
+def test_annotations_without_effect_are_events_of_their_objects(cluster: SimulatedCluster) -> None:
+    drift = {"annotations": {"joiner.dev/drift": "detect"}}
+    template = {**NODEPOOL["spec"]["template"], "metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "yes"}}}
+    cluster.prepare(pending("web-1"))
+    cluster.kube.put({**NODECLASS, "metadata": {**NODECLASS["metadata"], **drift}})
+    cluster.kube.put({**NODEPOOL, "spec": {"template": template}})
+    put_template(cluster)
+    put_buffer(cluster, **drift, replicas=1)
+
+    cluster.scale_up("up-1")
+    cluster.survey("s1")
+
+    misplaced = "metadata.annotations[joiner.dev/drift] is detect: it has no effect here: it is an annotation of a pool"
+    assert misplaced in notes_on(cluster, "EC2NodeClass")
+    assert misplaced in notes_on(cluster, "CapacityBuffer")
+    meaningless = (
+        'spec.template.metadata.annotations[karpenter.sh/do-not-disrupt] is yes: it has no effect; write "true"'
+    )
+    assert meaningless in notes_on(cluster, "NodePool")
+    for kind, note in ((kinds.EC2NODECLASSES, misplaced), (kinds.NODEPOOLS, meaningless)):
+        (found,) = cluster.kube.all(kind)
+        valid = Conditions.from_kube(found["status"]["conditions"])["ValidationSucceeded"]
+        assert (valid.status, note in valid.message) == ("True", True)

@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from functions.propose_disruption import handler as propose_disruption
+from infra.disruption_limits import REPLACEMENTS_AWAITED_ALONE_SECONDS
 from joiner.adapters import documents
+from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.ledger_items import OfferingKey
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.catalogue import Catalogue
+from joiner.disruption.disruption_history import OVERDUE_SECONDS
 from joiner.disruption.proposal import Proposal
 from joiner.planning import Ceilings, Snapshot
 from joiner.planning.inputs.held_pools import find_edition
@@ -19,7 +23,7 @@ from tests.unit.disruption.initialized_nodes import LONG_AGO, claim_and_node, re
 from tests.unit.disruption.proposed_consolidations import ON_DEMAND, pool
 from tests.unit.disruption.test_wave_choice import drifting_and_wasteful
 from tests.unit.functions.disruption_execution import records, task
-from tests.unit.functions.simulated_cluster import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, ZONES, Json
 from tests.unit.planning.test_held_pools import node_class
 
@@ -151,3 +155,33 @@ def test_a_pool_that_drifts_for_long_takes_turns_with_the_consolidation_of_the_o
     kinds = [proposed(cluster, lists).actions[0].reason for _ in range(4)]
 
     assert kinds == ["Drifted", "Underutilized", "Drifted", "Underutilized"]
+
+
+def test_a_pool_with_overdue_replacements_waits_until_their_deadline(cluster: SimulatedCluster) -> None:
+    lists, at = world(replica("web-0", "node-a", nodeSelector=ON_DEMAND)), int(cluster.now.timestamp())
+    begun = DisruptionRecord(
+        "disrupt-9-0",
+        arn("disrupt-9"),
+        "Drifted",
+        message="replaces b",
+        claims=("b",),
+        replacements=("default-9",),
+        replacing_pools=("NodePool/default",),
+        since=at - OVERDUE_SECONDS + 1,
+        deadline=at + 480,
+    )
+    records(cluster).begin(begun)
+    assert len(proposed(cluster, lists).actions) == 1, "its replacements are not overdue yet"
+
+    records(cluster).begin(replace(begun, since=at - OVERDUE_SECONDS))
+    assert (proposed(cluster, lists).actions, limits_end(cluster, lists)) == ((), 480)
+
+    records(cluster).begin(replace(begun, since=at - 630, deadline=at - 30))
+    assert (proposed(cluster, lists).actions, limits_end(cluster, lists)) == ((), 60), "its failure is not recorded yet"
+
+    records(cluster).ask(begun.id, at)
+    assert len(proposed(cluster, lists).actions) == 1, "its replacements run"
+
+
+def test_the_turn_is_given_back_when_replacements_are_overdue() -> None:
+    assert REPLACEMENTS_AWAITED_ALONE_SECONDS == OVERDUE_SECONDS

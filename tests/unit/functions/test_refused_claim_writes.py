@@ -138,3 +138,26 @@ def test_a_refused_deletion_of_a_claim_that_was_never_launched_stops_no_scale_up
     cluster.kube.fault = None
     sweep_twice(cluster)
     nothing_is_left(cluster)
+
+
+def test_a_claim_whose_deletion_lost_its_answer_leaves_no_assignment(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"), pending("db-1", cpu="3"))
+    cluster.stop_after = "record_node_claims"
+    cluster.scale_up("up-1")  # two claims, none of which is launched
+    never_launched = {claim.name for claim in list_claims(cluster.kube).claims}
+    cluster.stop_after = ""
+    cluster.now += timedelta(minutes=5)
+
+    def lose_answers(called: str, path: str, do: Any) -> Any:
+        done = do()
+        if called == "PATCH" and path.rpartition("/")[2] in never_launched:
+            raise Unreachable("no answer")
+        return done
+
+    cluster.kube.fault = lose_answers
+
+    assert cluster.scale_up("up-2")
+
+    joined, others = claims_by_state(cluster)
+    assert (len(joined), others) == (2, [])
+    assert not never_launched & cluster.ledger.assignments().keys()

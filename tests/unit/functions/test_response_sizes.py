@@ -8,12 +8,12 @@ import json
 from typing import Any, Final
 
 import pytest
-from botocore.exceptions import ClientError
 
 from functions.begin_retirement import handler as begin_retirement
 from functions.record_node_claims import handler as record_node_claims
 from joiner.adapters.autoscaler_detection import AutoscalerDetection
 from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.dynamodb_table import ItemTooLarge
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
@@ -152,7 +152,7 @@ def test_launches_beyond_one_look_are_planned_again_by_the_next_of_the_same_exec
 def test_a_wave_of_5000_claims_fits_into_its_item_and_the_sweep_finds_the_others(cluster: SimulatedCluster) -> None:
     names = [f"{'pool' * 30}-{number:05}" for number in range(MANY)]
 
-    with pytest.raises(ClientError, match="maximum allowed size"):
+    with pytest.raises(ItemTooLarge, match="maximum allowed size"):
         cluster.ledger.begin_wave("all", arn("all"), names, 0)
     mine = limit_wave(names)
     cluster.ledger.begin_wave("some", arn("some"), mine, 0)

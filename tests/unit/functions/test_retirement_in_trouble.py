@@ -11,6 +11,7 @@ from functions.forget_nodes import handler as forget_nodes
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import delete_claim
 from joiner.adapters.kube_errors import Invalid, KubeError, Unreachable
+from joiner.adapters.payload import Execution
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, RetirementStage, RetiringClaim
 from joiner.names import DISRUPTED, TERMINATION_FINALIZER
 from tests.unit.functions.fake_ec2 import refused
@@ -171,7 +172,7 @@ def test_a_new_node_that_took_the_name_of_one_that_is_gone_keeps_its_pods(grown:
     )
 
     forgetting = forget_nodes.NodeRemoval(grown.kube, grown.ledger, RetirementExecution(grown, "").retirements)
-    done = forgetting.answer(arn("retire-1"), [entry], grown.now)
+    done = forgetting.answer(Execution("retire-1", arn("retire-1"), ""), [entry], grown.now)
 
     assert done["claims"][0]["stage"] == "forgotten"
     assert pods_on(grown, claim.node_name) == there != []

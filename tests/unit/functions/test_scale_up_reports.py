@@ -88,6 +88,22 @@ def test_an_instance_type_that_does_not_exist_is_reported_on_its_pool(cluster: S
     assert "instance-type] is m5.lrage: the catalogue has no such instance type; did you mean m5.large" in message
 
 
+def test_a_mistake_that_lasts_is_reported_again_after_ten_minutes_at_the_earliest(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    cluster.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"cpus": "1"}}})
+    start = cluster.now
+
+    counts = []
+    for minutes in (8, 11, 19, 29, 31):
+        cluster.now = start + timedelta(minutes=minutes)
+        cluster.kube.put(pending(f"web-{minutes}"))
+        cluster.scale_up(f"up-{minutes}")
+        cluster.check(f"up-{minutes}")
+        counts.append(reasons(cluster, "NodePool", "default").count("WithoutEffect"))
+
+    assert counts == [1, 1, 1, 2, 2]
+
+
 def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
     cluster.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"cpus": "1"}}})

@@ -154,3 +154,18 @@ def test_a_static_pool_that_is_being_deleted_gets_no_nodes(cluster: SimulatedClu
     cluster.kube.objects["nodepools", "", "default"]["metadata"]["deletionTimestamp"] = "2026-11-21T05:00:00Z"
 
     assert cluster.survey("s1")[0]["missingReplicas"] == 0
+
+
+def test_a_node_of_a_static_pool_that_is_marked_for_disruption_is_not_replaced_by_a_scale_up(
+    three: SimulatedCluster,
+) -> None:
+    """Its replacement has failed: the node stays. When its retirement has begun, the pool lacks a node."""
+    old = claims(three)[0]
+    node = three.kube.objects["nodes", "", old.node_name]
+    node["spec"]["taints"] = [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]
+
+    three.scale_up("up-1")
+    assert (len(claims(three)), three.survey("s1")[0]["missingReplicas"]) == (3, 0)
+
+    three.kube.objects["nodeclaims", "", old.name]["metadata"]["deletionTimestamp"] = "2026-11-21T13:00:00Z"
+    assert three.survey("s2")[0]["missingReplicas"] == 1

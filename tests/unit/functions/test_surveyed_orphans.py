@@ -16,6 +16,7 @@ from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.orphan_records import Absences, Impairments
 from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
+from joiner.item_keys import ABSENT
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.retirement_execution import RetirementExecution
@@ -61,6 +62,25 @@ def test_an_instance_that_ec2_does_not_show_is_lost_at_the_second_look(standing:
     ]
 
 
+def test_an_absence_is_kept_as_long_as_sweeps_find_it_with_few_writes(standing: SimulatedCluster) -> None:
+    """Too many orphans are refused until a person looks at them, which may take days."""
+    like = next(iter(standing.ec2.instances.values()))
+    standing.ec2.instances |= {f"i-x{number}": {**like, "InstanceId": f"i-x{number}"} for number in range(6)}
+    looked(standing, 1)
+    since, writes = memory(standing, Absences).since(), []
+
+    for number in range(2, 14):
+        before = len(standing.machine._client.asked)
+        _, found = looked(standing, number, after=4 * 3600)
+        writes.append(standing.machine._client.asked[before:].count(("UpdateItem", ABSENT)))
+        ends = [int(item["expires"]["N"]) for item in standing.machine._query(ABSENT)]
+        assert min(ends) - standing.now.timestamp() > 8 * 3600
+        assert found["refused"] == 6
+
+    assert memory(standing, Absences).since() == since
+    assert writes == [0, 0, 6] * 4
+
+
 def test_an_instance_that_is_shown_again_was_never_lost(standing: SimulatedCluster) -> None:
     claim = claims(standing)[0]
     hidden = standing.ec2.instances.pop(claim.instance_id)
@@ -87,7 +107,7 @@ def test_two_surveys_of_ec2_with_the_same_survey_of_the_cluster_count_as_one(sta
     optional = OptionalCalls(ec2, store)
     slow = module.InstanceSurveying(parts, standing, ec2, store, optional, clock=lambda: standing.now)
 
-    assert slow.answer(task, old["survey"], [])["garbage"] == []
+    assert slow.answer(task, module.ClusterFindings(old["survey"], []))["garbage"] == []
 
 
 def test_an_instance_that_has_lost_its_tags_is_there_all_the_same(standing: SimulatedCluster) -> None:

@@ -1,16 +1,25 @@
 """Retirements that a sweep requests or continues: of empty nodes, and of claims that no running execution retires."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
+from functions.survey_instances import handler as survey_instances
+from functions.survey_instances.optional_calls import OptionalCalls
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.empty_nodes import EmptyNodes
+from joiner.adapters.orphan_records import Absences, Impairments
+from joiner.adapters.payload import Execution, Task
 from joiner.adapters.retirements import Retirements
-from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
+from joiner.lifecycle.retirement import RETIRED_AT_ONCE, RetirementReason, RetirementRequest
 from joiner.pools import NodeClaim
 from tests.unit.functions.retirement_execution import RetirementExecution, express_arn
 from tests.unit.functions.retirement_execution import arn as retire_arn
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
-from tests.unit.functions.small_account import pending
+from tests.unit.functions.small_account import CLUSTER, pending
 from tests.unit.functions.sweeping import (
     claims,
     end_pods,
@@ -230,6 +239,34 @@ def test_of_several_reasons_the_most_urgent_one_counts(standing: SimulatedCluste
 
     standing.ec2.instances[claim.instance_id]["State"] = {"Name": "stopping"}
     assert retired(looked(standing, 2)[1]) == [(claim.name, "lost")]
+
+
+def test_of_more_claims_than_a_sweep_retires_the_least_urgent_ones_wait(standing: SimulatedCluster) -> None:
+    """The claims that wait are those of the first reasons in the order of the checks otherwise: lost ones come last."""
+    lost, noted, empty = claims(standing)
+    end_pods(standing, empty)
+    standing.ec2.instances[lost.instance_id]["State"] = {"Name": "terminated"}
+    memory(standing, Retirements).hurry(noted.name, "maintenance", 0, int(standing.now.timestamp()))
+    asked = [RetirementRequest(f"asked-{number:03}", RetirementReason.EXPIRED) for number in range(RETIRED_AT_ONCE)]
+
+    found = retired(surveyed_with(standing, asked))
+
+    assert len(found) == RETIRED_AT_ONCE
+    assert found[:2] == [(lost.name, "lost"), (noted.name, "maintenance")]
+    assert found[2:] == [(each.claim, "expired") for each in asked[: RETIRED_AT_ONCE - 2]]
+
+
+def surveyed_with(cluster: SimulatedCluster, asked: Sequence[RetirementRequest]) -> dict[str, Any]:
+    """Run the survey of instances with these requests of the survey of the cluster, besides its own."""
+    surveyed, _ = looked(cluster, 1)
+    own = [RetirementRequest.from_json(each) for each in surveyed["retire"]]
+    task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
+    kinds_of_records = (Retirements, Absences, Impairments, Disruptions)
+    records = survey_instances.InstanceRecords(cluster.ledger, *(memory(cluster, each) for each in kinds_of_records))
+    ec2, store = Ec2(cluster.ec2), cluster.store
+    parts = (records, cluster, ec2, store, OptionalCalls(ec2, store))
+    survey = survey_instances.InstanceSurveying(*parts, clock=lambda: cluster.now)
+    return survey.answer(task, survey_instances.ClusterFindings(surveyed["survey"], [*own, *asked]))
 
 
 def test_a_loss_that_was_noted_is_none_any_more_if_the_instance_runs(standing: SimulatedCluster) -> None:

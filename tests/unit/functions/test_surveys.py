@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,9 @@ def test_a_sweep_over_a_cluster_at_rest_finds_nothing_and_remembers_nothing(stan
     disruption, drift = surveyed.pop("disruption"), surveyed.pop("drift")
 
     assert {name: value for name, value in surveyed.items() if value} == {"survey": "surveys/sweep-s1.json.gz"}
-    assert (disruption["due"], disruption["unfinished"]) == (True, 0), "nothing was proposed for these nodes yet"
+    assert (disruption["due"], disruption["executions"], disruption["staleMarks"]) == (True, [], 0), (
+        "nothing was proposed for these nodes yet"
+    )
     assert (drift["due"], drift["snapshot"]) == (True, "snapshots/sweep-s1/1.json.gz"), "drift was never looked for"
     assert {name: value for name, value in instances.items() if value} == {
         "instances": len(claims(standing)),
@@ -170,10 +173,22 @@ def test_a_node_of_a_disruption_under_way_is_not_a_half_begun_retirement(standin
     memory(standing, Disruptions).begin(record)
     marked = looked(standing, 1)
     memory(standing, Disruptions).end(record.id)
-    left = looked(standing, 2)
+    gone = looked(standing, 2)
 
-    assert (retired(marked[1]), marked[0]["disruption"]["unfinished"]) == ([], 1)
-    assert (retired(left[1]), left[0]["disruption"]["unfinished"]) == ([(claim.name, "empty")], 0)
+    assert (retired(marked[1]), marked[0]["disruption"]["executions"]) == ([], [arn("disrupt-1")])
+    assert (retired(gone[1]), gone[0]["disruption"]["executions"]) == ([(claim.name, "empty")], [])
+
+
+def test_a_disruption_is_left_over_as_soon_as_its_execution_has_ended(standing: SimulatedCluster) -> None:
+    claim = claims(standing)[0].name
+    for name in ("disrupt-1", "disrupt-2", "disrupt-3"):
+        record = DisruptionRecord(f"{name}-0", arn(name), "Underutilized", message="saves", claims=(claim,))
+        memory(standing, Disruptions).begin(record)
+
+    standing.dead.add(arn("disrupt-2"))
+    standing.ended.add(arn("disrupt-3"))
+
+    assert looked(standing, 1)[1]["leftDisruptions"] == [arn("disrupt-2"), arn("disrupt-3")]
 
 
 def test_the_turn_of_an_execution_that_no_longer_runs_is_taken(standing: SimulatedCluster) -> None:
@@ -260,3 +275,28 @@ def test_a_sweep_leaves_out_a_pod_that_no_plan_can_place_in_a_cluster_with_daemo
     cluster.scale_up("up-1")
 
     assert cluster.survey("s1")[0]["pendingPods"] == 0
+
+
+def test_annotations_of_pods_without_effect_are_reported_once_for_each_controller(standing: SimulatedCluster) -> None:
+    """The mistake is in the template of the workload; a hundred events about it help nobody."""
+    for name in ("shop-1", "shop-2"):
+        pod = pending(name)
+        owner = {**pod["metadata"]["ownerReferences"][0], "name": "shop", "uid": "rs-2"}
+        wrong = {"joiner.dev/drian": "rollout", "joiner.dev/drift": "detect", "other.dev/drain": "rollout"}
+        metadata = {"ownerReferences": [owner], "annotations": wrong, "labels": {"joiner.dev/drain": "rollout"}}
+        standing.kube.put({**pod, "metadata": {**pod["metadata"], **metadata}})
+
+    looked(standing, 1)
+
+    assert sorted(event["note"] for event in about(standing, "shop-1")) == [
+        "metadata.annotations[joiner.dev/drian] is rollout: it has no effect: no such annotation is known; did you "
+        'mean "joiner.dev/drain"?',
+        "metadata.annotations[joiner.dev/drift] is detect: it has no effect here: it is an annotation of a pool",
+        "metadata.labels[joiner.dev/drain] is rollout: it has no effect as a label: write it as an annotation",
+    ]
+    assert {event["reason"] for event in about(standing, "shop-1")} == {"WithoutEffect"}
+    assert about(standing, "shop-2") == []
+
+
+def about(cluster: SimulatedCluster, pod: str) -> list[dict[str, Any]]:
+    return [each for each in cluster.kube.all(kinds.EVENTS) if each["regarding"]["name"] == pod]

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from joiner.adapters import kube_kinds as kinds
+from joiner.adapters.disruption_items import DisruptionRecord
 from joiner.adapters.kube_errors import Forbidden, Unreachable
 from joiner.adapters.ledger_items import Retirement
 from joiner.adapters.retirements import Retirements
 from tests.unit.functions.disruption_execution import ARN, REMOVED, is_tainted, marked, reason_of, records, settled
 from tests.unit.functions.grown_cluster import grow
 from tests.unit.functions.retirement_execution import retire
-from tests.unit.functions.simulated_cluster import SimulatedCluster
+from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 
 
 def retirements_of(cluster: SimulatedCluster) -> dict[str, Retirement]:
@@ -137,7 +138,9 @@ def test_a_disruption_whose_record_cannot_be_read_is_undone_and_reported(
         cluster.now += timedelta(minutes=2)
     broken, other = records(cluster).all()
     records(cluster)._update("DISRUPTION", broken.id, "SET deadline = :deadline", {":deadline": "soon"})
-    assert cluster.survey("s1")[0]["disruption"]["unfinished"] == 2
+    surveyed, instances = cluster.survey("s1")
+    assert surveyed["disruption"]["executions"] == ["", ARN]
+    assert instances["leftDisruptions"] == [""], "the other belongs to an execution that runs"
 
     answer = settled(cluster)
 
@@ -151,6 +154,22 @@ def test_a_disruption_whose_record_cannot_be_read_is_undone_and_reported(
     assert cluster.ledger.disruption_back_offs(cluster.now) == {}
 
 
+def test_the_disruption_of_an_execution_is_left_to_it_while_it_runs(cluster: SimulatedCluster) -> None:
+    """It has written its record, and taints the node next."""
+    grow(cluster)
+    other = arn("disrupt-2")
+    begun = DisruptionRecord("disrupt-2-0", other, "Underutilized", message="saves", claims=("default-2",))
+    records(cluster).begin(begun)
+
+    during = settled(cluster)
+    left = [record.id for record in records(cluster).all()]
+    after = settled(cluster, left=[other])
+
+    assert (during["undone"], left) == ([], ["disrupt-2-0"])
+    assert after["undone"] == [{"claims": ["default-2"], "why": "default-2 was not marked completely"}]
+    assert records(cluster).all() == []
+
+
 def test_a_record_whose_claims_cannot_be_read_closes_no_node(cluster: SimulatedCluster) -> None:
     grow(cluster)
     marked(cluster, REMOVED)
@@ -158,7 +177,7 @@ def test_a_record_whose_claims_cannot_be_read_closes_no_node(cluster: SimulatedC
     [broken] = records(cluster).all()
     records(cluster)._update("DISRUPTION", broken.id, "SET claims = :claims", {":claims": 7})
     surveyed, _ = cluster.survey("s1")
-    assert surveyed["disruption"]["unfinished"] == 1
+    assert surveyed["disruption"]["executions"] == [""]
 
     for each in surveyed["retire"]:
         retire(cluster, (each["claim"], each["reason"]))
@@ -168,7 +187,7 @@ def test_a_record_whose_claims_cannot_be_read_closes_no_node(cluster: SimulatedC
     assert records(cluster).all() == []
     assert (is_tainted(cluster, "node-1"), reason_of(cluster, "default-1")) == (False, "")
     after = cluster.survey("s2")[0]
-    assert (after["retire"], after["disruption"]["unfinished"]) == ([], 0)
+    assert (after["retire"], after["disruption"]["executions"]) == ([], [])
 
 
 def test_requests_for_which_no_execution_gets_the_lease_do_not_end_a_disruption(cluster: SimulatedCluster) -> None:

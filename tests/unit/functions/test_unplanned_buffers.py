@@ -10,7 +10,7 @@ from joiner.adapters import kube_kinds as kinds
 from joiner.planning import Plan
 from joiner.planning.inputs.capacity_buffers import ResolvedBuffer
 from joiner.reporting.buffer_status import place_buffer
-from tests.unit.functions.buffered_cluster import conditions, notes, put_buffer, put_template, settle
+from tests.unit.functions.buffered_cluster import conditions, notes, put_buffer, put_template, settle, status
 from tests.unit.functions.simulated_cluster import SimulatedCluster
 from tests.unit.functions.small_account import NODEPOOL, pending
 from tests.unit.functions.sweeping import WHEN_EMPTY, claims, looked, retired
@@ -27,6 +27,22 @@ def test_a_schedule_that_cannot_be_read_is_reported(cluster: SimulatedCluster) -
         "True Resolved: metadata.annotations[joiner.dev/schedule] is always: it has no effect; "
     )
     assert {reason for reason, _ in notes(cluster)} == {"WithoutEffect", "TriggeredScaleUp"}
+
+
+def test_a_window_of_a_schedule_that_never_begins_is_reported_and_the_others_count(cluster: SimulatedCluster) -> None:
+    """The clock of the test begins at noon UTC."""
+    cluster.prepare()
+    put_template(cluster)
+    windows = "0 12 * * * for 1h = 2; 0 0 31 2 * for 1h = 5"
+    put_buffer(cluster, replicas=1, annotations={"joiner.dev/schedule": windows})
+
+    cluster.sweep("sweep-1")
+
+    assert conditions(cluster)["ReadyForProvisioning"] == (
+        f"True Resolved: metadata.annotations[joiner.dev/schedule] is {windows}: '0 0 31 2 * for 1h = 5' never begins, "
+        "so that it has no effect: correct it"
+    )
+    assert status(cluster)["replicas"] == 2
 
 
 @pytest.mark.parametrize(

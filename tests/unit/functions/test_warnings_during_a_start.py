@@ -91,9 +91,9 @@ class GivenUpMeanwhile(Retirements):
         self.give_up(claim, "arn:voluntary", "empty")
         super().hurry(claim, *asked, **more)
 
-    def add(self, claim: str, reason: str) -> bool:
+    def add(self, claim: str, reason: str, *, instance: str = "") -> bool:
         self.give_up(claim, "arn:voluntary", "empty")
-        return super().add(claim, reason)
+        return super().add(claim, reason, instance=instance)
 
 
 @pytest.mark.parametrize("event", [warning(), state_change("stopped")], ids=["warning", "loss"])

@@ -84,6 +84,13 @@ def test_the_request_for_the_first_node_of_scenario_c() -> None:
     assert tags(specifications, "instance") == {**of_launch, "karpenter.sh/nodeclaim": claim, "Name": claim}
 
 
+def test_an_instance_keeps_the_name_that_its_class_sets() -> None:
+    (launch,) = launches(wanted("x", node_class=replace(TEMPLATE, tags={"Name": "web"})))
+    own = tags(launch.request["TagSpecifications"], "instance")
+
+    assert (own["Name"], own["karpenter.sh/nodeclaim"]) == ("web", *launch.claims)
+
+
 def test_instances_of_several_claims_are_launched_without_the_name_of_one() -> None:
     (launch,) = launches(wanted("x"), wanted("y"))
 

@@ -44,7 +44,7 @@ TAINTS = st.lists(
     unique_by=lambda taint: (taint.key, taint.effect),
 )
 QUANTITIES = st.sampled_from(["100m", "1Gi", "0.5", ".5", "+1", "1e-1", "2E+3", 1, 1000])
-AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "pid"]), QUANTITIES, min_size=1)
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "ephemeral-storage"]), QUANTITIES, min_size=1)
 SIGNALS = st.sampled_from(["memory.available", "nodefs.available", "imagefs.inodesFree"])
 THRESHOLDS = st.dictionaries(SIGNALS, st.sampled_from(["5%", "2.5%", "200Mi", ".5Gi"]), min_size=1)
 GRACES = st.dictionaries(SIGNALS, st.sampled_from(["1m", "90s"]), min_size=1)
@@ -280,7 +280,7 @@ def test_an_alias_names_the_parameters_of_a_release(alias: str) -> None:
         ),
         (
             {"kubernetes.io/arch": "amd64", "karpenter.k8s.aws/instance-accelerator-count": "1"},
-            ("neuron", "aws-k8s-1.32-nvidia/x86_64", "amazon-linux-2-gpu/"),
+            ("neuron", "aws-k8s-1.32/x86_64", "amazon-linux-2-gpu/"),
         ),
     ],
 )

@@ -17,7 +17,7 @@ from joiner.launching import (
     read_fleet_answer,
     read_fleet_refusal,
 )
-from joiner.launching.launch_outcome import list_short_offerings, read_instances
+from joiner.launching.launch_outcome import LONGEST_MESSAGE, list_short_offerings, read_instances
 from tests.unit.launching.launch_scenario import launches, wanted
 
 M5 = LaunchOffering(0.096, "m5.large", "us-east-1a")
@@ -130,6 +130,22 @@ def test_a_failure_has_a_reason_and_a_remedy(code: str, message: str, reason: st
     assert [(failure.reason, failure.code) for failure in whole.failed] == [(reason, code)]
     assert whole.failed[0].remedy
     assert (whole.unmet, whole.again) == (LAUNCH.claims, False)
+
+
+def test_errors_of_one_reason_are_one_failure_and_its_message_is_cut() -> None:
+    errors = [error("Odd", message=f"offering {number:03} {'x' * 2000}") for number in range(300)]
+
+    (failure,) = read_fleet_answer(LAUNCH, {"Errors": [*reversed(errors), error("Odd", message="y")]}).failed
+
+    assert failure.message == f"offering 000 {'x' * 2000}"[:LONGEST_MESSAGE]
+
+
+def test_errors_of_several_reasons_are_several_failures() -> None:
+    messages = ("User data is limited to 16384 bytes", "Value (x) for parameter iamInstanceProfile.name is invalid.")
+
+    outcome = read_fleet_answer(LAUNCH, {"Errors": [error("InvalidParameterValue", message=each) for each in messages]})
+
+    assert [failure.reason for failure in outcome.failed] == ["InstanceProfileNameInvalid", "UserDataSizeLimitExceeded"]
 
 
 def test_a_throttled_call_is_no_information_about_capacity() -> None:

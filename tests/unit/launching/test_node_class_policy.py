@@ -103,6 +103,33 @@ def test_a_number_behind_the_alias_of_amazon_is_refused_for_partners_have_it_too
     ]
 
 
+@pytest.mark.parametrize(
+    "term", [ImageTerm(name="amazon-*", owner=EKS), ImageTerm(name="amazon-*"), ImageTerm(id="ami-2")]
+)
+def test_images_of_an_owner_with_an_alias_need_the_alias_in_the_settings(term: ImageTerm) -> None:
+    """IAM knows the owner of these images as `amazon`, so a number in the settings allows no launch."""
+    by_number = replace(CEILINGS, image_owners=(EKS, "self"))
+    images = [image("ami-2", EKS, "amazon"), image("ami-1", EKS, "amazon"), image("ami-3", "123456789012")]
+    named = replace(MODERN, image_terms=(term,))
+
+    assert refusals(named, by_number, images=images) == [
+        (
+            "AMIsReady",
+            "ImageOwnerNotAllowed",
+            f"spec.amiSelectorTerms: the owner of ami-1 and 1 more, {EKS}, has the alias amazon, and IAM knows it by "
+            "this alias only: write amazon in imageOwners in clusters/NAME.yaml and deploy, or select other images",
+        )
+    ]
+    assert refusals(named, replace(by_number, image_owners=(EKS, "amazon")), images=images) == []
+
+
+def test_images_of_an_owner_without_an_alias_need_its_number_in_the_settings() -> None:
+    ceilings = replace(CEILINGS, image_owners=("111122223333",))
+    named = replace(MODERN, image_terms=(ImageTerm(name="mine-*"),))
+
+    assert refusals(named, ceilings, images=[image("ami-1", "111122223333")]) == []
+
+
 def test_the_own_account_named_by_number_in_the_settings_is_self() -> None:
     ceilings = replace(CEILINGS, image_owners=("123456789012",))
     own = replace(MODERN, image_terms=(ImageTerm(name="x", owner="self"),))

@@ -2,7 +2,7 @@
 do not know."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,6 +12,7 @@ from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
 from joiner.launching.image_families.mime_parts import NODE_CONFIG
 from joiner.launching.image_families.node_settings import NodeSettings
 from joiner.launching.image_families.windows import read_own_commands
+from joiner.pools.kubelet_configuration import KubeletConfiguration
 from joiner.pools.node_class import ImageFamily
 from joiner_local.node_agent.bottlerocket_settings import read_bottlerocket_settings
 from joiner_local.node_agent.node_config import read_node_config
@@ -37,6 +38,22 @@ WRONG_SETTINGS: Mapping[str, str] = {
     'cluster-dns-ip = "kube-dns"': "cluster-dns-ip has kube-dns, which is no IP address",
     "cluster-dns-ip = []": "cluster-dns-ip must be an IP address, or a list of them",
 }
+WRONG_ENTRIES: Sequence[tuple[str, str, str]] = (
+    ("kube-reserved", 'pid = "100"', "pid: Bottlerocket reserves cpu, ephemeral-storage and memory only: remove it"),
+    ("system-reserved", 'pid = "100"', "pid: Bottlerocket reserves"),
+    ("eviction-hard", '"memory.available" = "100%"', "memory.available: Bottlerocket takes shares above 0% and below"),
+    ("eviction-soft", '"memory.available" = "0%"', "memory.available: Bottlerocket takes shares above 0% and below"),
+    ("eviction-soft-grace-period", '"memory.available" = "30s1m"', "memory.available: Bottlerocket takes whole hours"),
+    ("node-labels", '"node-role.kubernetes.io/worker" = ""', "node-role.kubernetes.io/worker: the kubelet does not"),
+)
+WRONG_FLAGS: Sequence[tuple[str, str, str]] = (
+    (
+        "--node-labels=team=a,node-role.kubernetes.io/worker=",
+        "InvalidUserData",
+        "--node-labels of spec.kubelet.flags has node-role.kubernetes.io/worker: the kubelet does not start",
+    ),
+    ("--register-with-taints=a=b:NoSchedule", "TaintsReplaced", "also karpenter.sh/unregistered: remove it"),
+)
 WRONG_CONFIGS: Mapping[str, str] = {
     'maxPods: "110"': "spec.kubelet.config.maxPods of its NodeConfig must be a whole number, without quotes",
     'cpuCFSQuota: "true"': "spec.kubelet.config.cpuCFSQuota of its NodeConfig must be true or false, without quotes",
@@ -120,6 +137,19 @@ def test_the_mistake_in_user_data_is_described_with_its_line(family: ImageFamily
             "[settings.kubernetes.kube-reserved]\npid = 9",
             "InvalidUserData",
             "kube-reserved.pid must be",
+        ),
+        *(
+            (
+                "Bottlerocket",
+                f"[settings.kubernetes.{table}]\n{entry}",
+                "InvalidUserData",
+                f"kubernetes.{table}.{words}",
+            )
+            for table, entry, words in WRONG_ENTRIES
+        ),
+        *(
+            ("AL2023", f"{CONFIG}spec: {{kubelet: {{flags: ['{flag}']}}}}", reason, words)
+            for flag, reason, words in WRONG_FLAGS
         ),
         ("Bottlerocket", "[other]", "InvalidUserData", "and not other"),
         *(
@@ -319,3 +349,20 @@ def test_settings_that_newer_releases_of_bottlerocket_have_are_no_problem(settin
 )
 def test_powershell_that_resembles_other_user_data_is_read(script: str) -> None:
     assert read_own_commands(script) == script
+
+
+@pytest.mark.parametrize(
+    ("field", "entry", "words"),
+    [
+        ("kubeReserved", {"pid": "100"}, "pid is 100: Bottlerocket reserves cpu, ephemeral-storage and memory only"),
+        ("systemReserved", {"pid": "100"}, "pid is 100: Bottlerocket reserves"),
+        ("evictionHard", {"memory.available": "100%"}, "memory.available is 100%: Bottlerocket takes shares above 0%"),
+    ],
+)
+def test_kubelet_settings_that_bottlerocket_refuses_are_refused_on_the_class(
+    field: str, entry: Mapping[str, str], words: str
+) -> None:
+    there = resolved(replace(TEMPLATE, ami_family="Bottlerocket", kubelet=KubeletConfiguration({field: dict(entry)})))
+
+    errors = [one.message for one in there.problems if one.reason == "InvalidKubeletSetting"]
+    assert [each.partition(words)[0] for each in errors] == [f"spec.kubelet.{field}: "]

@@ -169,6 +169,17 @@ def test_a_snapshot_is_allowed_by_tag_or_owner(allowed: dict[str, Any]) -> None:
     assert problems_of(replace(ROOT, snapshot_id="snap-1"), VolumeAnswers(snapshots=[allowed])) == []
 
 
+def test_a_snapshot_of_an_owner_with_an_alias_needs_the_alias_in_the_settings() -> None:
+    by_number = replace(CEILINGS, snapshot_owners=("602401143452",))
+    answers = VolumeAnswers(snapshots=[snapshot(owner="602401143452", OwnerAlias="amazon")])
+
+    (refused,) = find_volume_problems(
+        (replace(ROOT, snapshot_id="snap-1"),), answers, by_number, field="spec.blockDeviceMappings"
+    )
+
+    assert "nodes may not have snap-1 of amazon; the settings allow owners 602401143452" in refused.message
+
+
 @pytest.mark.parametrize("key", [KEY, "1234abcd-12ab-34cd-56ef-1234567890ab", "alias/aws/ebs"])
 def test_a_key_of_the_settings_may_be_named_by_arn_or_id(key: str) -> None:
     assert problems_of(replace(ROOT, encrypted=True, kms_key_id=key)) == []

@@ -7,11 +7,13 @@ import pytest
 
 from joiner.cluster import Node, Taint
 from joiner.lifecycle.disruption_progress import (
+    NO_FACTS,
     REFUSALS,
     REQUESTS,
     RETIRED_WITHIN,
     Due,
     Finished,
+    LaunchFacts,
     Undone,
     Waiting,
     as_disrupted,
@@ -38,6 +40,7 @@ class Recorded:
     requested_at: int = 0
     refusals: int = 0
     written: bool = True
+    launched: tuple[str, ...] = ()
     unreadable: str = ""
 
 
@@ -49,8 +52,15 @@ def claim(name: str, *, initialized: bool = True, deleting: bool = False, marked
     return replace(made, deletion=NOON) if deleting else made
 
 
-def judged(record: Recorded, *claims: NodeClaim, tainted: tuple[str, ...] = ("old",), later: int = 0) -> object:
-    return judge_disruption(record, {each.name: each for each in claims}, tainted, NOON + timedelta(seconds=later))
+def judged(
+    record: Recorded,
+    *claims: NodeClaim,
+    tainted: tuple[str, ...] = ("old",),
+    later: int = 0,
+    facts: LaunchFacts = NO_FACTS,
+) -> object:
+    at = NOON + timedelta(seconds=later)
+    return judge_disruption(record, {each.name: each for each in claims}, tainted, at, facts)
 
 
 OLD = claim("old", marked=True)
@@ -86,6 +96,63 @@ def test_a_replacement_that_fails_undoes_the_disruption(replacement: NodeClaim |
     claims = [OLD, *([replacement] if replacement is not None else [])]
 
     assert judged(Recorded(replacements=("new",)), *claims) == Undone(("old",), why, failed=True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "why"),
+    [
+        (RetirementReason.LOST, "the instance of replacement new ended"),
+        (RetirementReason.NEVER_JOINED, "the node of replacement new did not join"),
+        (RetirementReason.DELETED, "replacement new was deleted"),
+        (RetirementReason.SPOT, "replacement new is retired (spot)"),
+    ],
+)
+def test_the_reason_of_its_retirement_says_what_happened_to_a_replacement(reason: RetirementReason, why: str) -> None:
+    facts = LaunchFacts(ending={"new": reason})
+
+    found = judged(Recorded(replacements=("new",)), OLD, claim("new", deleting=True), facts=facts)
+
+    assert found == Undone(("old",), why, failed=True)
+
+
+def test_a_replacement_that_was_launched_and_is_gone_was_not_short_of_capacity() -> None:
+    found = judged(Recorded(replacements=("new",), launched=("new",)), OLD)
+
+    why = "replacement new was launched and is gone: its claim was deleted, or its instance ended"
+    assert found == Undone(("old",), why, failed=True)
+
+
+def test_a_replacement_that_nothing_launches_any_more_undoes_the_disruption_at_once() -> None:
+    unlaunched, facts = claim("new", initialized=False), LaunchFacts(never_launched=("new",))
+
+    found = judged(Recorded(replacements=("new",)), OLD, unlaunched, facts=facts)
+
+    assert found == Undone(("old",), "replacement new was not launched", failed=True)
+
+
+@pytest.mark.parametrize(
+    ("replacements", "written", "there"),
+    [((), False, ()), (("new",), False, ()), (("new",), True, ("new",)), (("new", "other"), True, ("new", "other"))],
+    ids=["no replacement", "not written", "not launched", "one of two launched"],
+)
+def test_a_pause_undoes_what_it_keeps_from_going_on_and_no_pool_waits(
+    replacements: tuple[str, ...], written: bool, there: tuple[str, ...]
+) -> None:
+    record = Recorded(replacements=replacements, written=written, launched=("other",))
+    facts = LaunchFacts(never_launched=("new",), paused=True)
+
+    found = judged(record, OLD, *(claim(name, initialized=False) for name in there), facts=facts)
+
+    assert found == Undone(("old",), "Joiner is paused", failed=False)
+
+
+def test_a_pause_keeps_what_has_launched_replacements_or_requested_retirements() -> None:
+    launched, paused = Recorded(replacements=("new",), launched=("new",)), LaunchFacts(paused=True)
+    booting = claim("new", initialized=False)
+
+    assert judged(launched, OLD, booting, facts=paused) == Waiting("replacement new is not initialized")
+    assert judged(launched, OLD, claim("new"), facts=paused) == Due(("old",))
+    assert judged(Recorded(requests=1, requested_at=AT), OLD, later=RETIRED_WITHIN, facts=paused) == Due(("old",))
 
 
 def test_a_replacement_that_does_not_join_within_ten_minutes_undoes_the_disruption() -> None:

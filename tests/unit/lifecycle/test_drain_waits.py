@@ -10,7 +10,7 @@ from joiner.lifecycle.retirement import RetirementReason, RetirementStage, Retir
 from joiner.pools import NodeClaim
 from tests.unit.lifecycle.joining_nodes import NOON, claim
 
-RETIRING: Final = RetiringClaim("claim-1", RetirementReason.DELETED, node="node-1", since=int(NOON.timestamp()))
+RETIRING: Final = RetiringClaim("claim-1", RetirementReason.DELETED, node="node-1", closed_at=int(NOON.timestamp()))
 
 
 def drain_waits(after: timedelta, *, of: NodeClaim | None = None, until: datetime | None = None) -> DrainWaits:

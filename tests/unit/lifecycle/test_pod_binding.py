@@ -142,11 +142,20 @@ def test_bindings_name_the_pod_that_was_looked_at() -> None:
         ({"schedulerName": "volcano"}, "it belongs to the scheduler volcano"),
         ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "volumes"),
         ({"resourceClaims": [{"name": "gpu"}]}, "resource claims"),
-        ({"nodeSelector": {"disk": "ssd"}}, "its node selector or affinity does not suit the node"),
+        ({"nodeSelector": {"disk": "ssd"}}, "its node selector, affinity or operating system does not suit the node"),
+        ({"os": {"name": "windows"}}, "its node selector, affinity or operating system does not suit the node"),
         (rule("podAffinity", HOSTNAME), "affinity to other pods"),
         (rule("podAntiAffinity", ZONE), "affinity to other pods"),
     ],
-    ids=["another scheduler", "a volume", "a resource claim", "a selector", "affinity", "anti-affinity by zone"],
+    ids=[
+        "another scheduler",
+        "a volume",
+        "a resource claim",
+        "a selector",
+        "another system",
+        "affinity",
+        "anti-affinity by zone",
+    ],
 )
 def test_what_is_not_exact_here_is_left_to_the_scheduler(spec: dict[str, Any], why: str) -> None:
     assert why in refusal(node(), pod("web", labels=WEB, spec=spec))
@@ -193,6 +202,32 @@ def test_a_spread_is_kept_by_the_live_skew() -> None:
     assert refusal(node(), waiting, far) == ""
     assert refusal(node(), waiting, far, there) == f"it would be spread unevenly over {ZONE}"
     assert refusal(node(), waiting, far, there, pod("over-there", on="node-2", labels=WEB)) == ""
+
+
+@pytest.mark.parametrize(("hard", "why"), [(True, ""), (False, f"it would be spread unevenly over {ZONE}")])
+def test_a_node_counts_for_a_spread_if_it_has_the_keys_of_all_hard_spreads_of_the_pod(hard: bool, why: str) -> None:
+    """The node in the other zone, which has none of these pods, has no rack."""
+    racks = spread("rack")["topologySpreadConstraints"][0] | {"maxSkew": 9}
+    racks |= {} if hard else {"whenUnsatisfiable": "ScheduleAnyway"}
+    both = {"topologySpreadConstraints": [*spread(ZONE)["topologySpreadConstraints"], racks]}
+    waiting = pod("web", labels=WEB, spec=both, cpu="100m")
+    here = node(labels={ZONE: "us-east-1a", "rack": "r1"})
+    there = pod("there", on="node-1", labels=WEB, cpu="100m")
+    elsewhere = node("node-2", labels={ZONE: "us-east-1b"})
+
+    assert refusal(here, waiting, elsewhere, there) == why
+
+
+@pytest.mark.parametrize("key", [ZONE, HOSTNAME])
+@pytest.mark.parametrize("declared", [{}, {"os": {"name": "linux"}}], ids=["no system", "linux"])
+def test_a_node_of_windows_counts_for_the_spread_of_pods_that_declare_linux(key: str, declared: dict[str, Any]) -> None:
+    """kube-scheduler reads their node selector and affinity, not `spec.os`."""
+    waiting = pod("web", labels=WEB, spec={**spread(key), **declared}, cpu="100m")
+    there = pod("there", on="node-1", labels=WEB, cpu="100m")
+    windows = node("node-2", labels={ZONE: "us-east-1c", "kubernetes.io/os": "windows"})
+
+    assert refusal(node(), waiting, windows) == ""
+    assert refusal(node(), waiting, windows, there) == f"it would be spread unevenly over {key}"
 
 
 def test_pods_bound_in_this_pass_count_for_the_nodes_after_it() -> None:

@@ -40,6 +40,19 @@ def test_a_duration_on_a_pod_holds_the_node_until_it_is_over(reason: RetirementR
     assert objection(reason, replace(JOB, protection="later")) == ""
 
 
+@pytest.mark.parametrize("lasts", ["3.5h", "3h29m59.5s.5s", "12600000ms", "+210m", "12600s"])
+def test_a_duration_on_a_pod_is_what_go_parses(lasts: str) -> None:
+    job = replace(JOB, protection=lasts)
+
+    assert objection(RetirementReason.CONSOLIDATED, job, hours=2.499).startswith(HELD)
+    assert objection(RetirementReason.CONSOLIDATED, job, hours=2.5) == ""
+
+
+@pytest.mark.parametrize("lasts", ["-4h", "0", "0s", "2d", "4", "4 h", "h", ".h", "99999999h", f"{'9' * 5000}h"])
+def test_a_duration_that_go_does_not_parse_or_that_is_not_positive_holds_no_node(lasts: str) -> None:
+    assert objection(RetirementReason.CONSOLIDATED, replace(JOB, protection=lasts)) == ""
+
+
 @pytest.mark.parametrize(
     "pod",
     [

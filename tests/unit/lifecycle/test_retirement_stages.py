@@ -11,7 +11,7 @@ from joiner.lifecycle.checks.unfinished_retirements import HALF_BEGUN
 from joiner.lifecycle.claim_progress import list_uncovered_pods
 from joiner.lifecycle.retirement import RetirementReason, RetirementStage, RetiringClaim
 from joiner.names import DISRUPTED
-from joiner.pools.retiring_nodes import find_retiring_nodes
+from joiner.pools.retiring_nodes import find_marked_nodes, find_retiring_nodes
 from tests.unit.lifecycle.joining_nodes import NOON, claim, node, pod
 
 CLOSED = Taint(DISRUPTED, "NoSchedule")
@@ -23,13 +23,22 @@ def moving(**fields: Any) -> Pod:
     return replace(pod("web", on="node-1"), owner_kind="ReplicaSet", phase="Running", unschedulable=None, **fields)
 
 
-def test_a_node_leaves_when_it_or_its_claim_is_deleted_or_when_it_is_closed() -> None:
+def test_a_node_leaves_when_it_or_its_claim_is_deleted_and_is_marked_when_it_is_only_closed() -> None:
     deleted = replace(STANDING, deletion=NOON)
 
     assert find_retiring_nodes([HOME], [STANDING]) == set()
     assert find_retiring_nodes([HOME], [deleted]) == {"node-1"}
     assert find_retiring_nodes([replace(HOME, deletion="2026-11-21T12:00:00Z")], [STANDING]) == {"node-1"}
-    assert find_retiring_nodes([replace(HOME, taints=(CLOSED,))], [STANDING]) == {"node-1"}
+    closed = replace(HOME, taints=(CLOSED,))
+    assert (find_retiring_nodes([closed], [STANDING]), find_marked_nodes([closed], [STANDING])) == (
+        frozenset(),
+        frozenset({"node-1"}),
+    )
+    assert (find_retiring_nodes([closed], [deleted]), find_marked_nodes([closed], [deleted])) == (
+        frozenset({"node-1"}),
+        frozenset(),
+    )
+    assert (find_retiring_nodes([closed], []), find_marked_nodes([closed], [])) == (frozenset({"node-1"}), frozenset())
     assert find_retiring_nodes([node("other", provider_id="aws:///a/i-2")], [deleted]) == set()
 
 

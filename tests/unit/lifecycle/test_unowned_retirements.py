@@ -26,6 +26,9 @@ class LedgerEntry:
     deadline: int = 0
     back_off_until: int = 0
     seen_at: int = NOW
+    progressed_at: int = 0
+    instance: str = ""
+    since: int = 0
 
     def attended(self, now: int) -> bool:
         return now - self.seen_at <= 180
@@ -49,6 +52,8 @@ def test_an_owner_that_ended_or_makes_no_pass_is_inactive_and_one_that_succeeded
         LedgerEntry("silent", "runs", seen_at=NOW - 181),
         LedgerEntry("failed", "failed"),
         LedgerEntry("blocked", "succeeded", attempt=2),
+        LedgerEntry("stalled", "succeeded", attempt=0, progressed_at=NOW - 121),
+        LedgerEntry("pods leave", "succeeded", attempt=0, progressed_at=NOW - 120),
         LedgerEntry("free"),
     ]
 
@@ -56,6 +61,8 @@ def test_an_owner_that_ended_or_makes_no_pass_is_inactive_and_one_that_succeeded
         AbandonedRetirement("silent", "runs", 0),
         AbandonedRetirement("failed", "failed", 0),
         AbandonedRetirement("blocked", "succeeded", NOW + 120),
+        AbandonedRetirement("stalled", "succeeded", NOW + 60),
+        AbandonedRetirement("pods leave", "succeeded", 0),
     ]
 
 
@@ -94,6 +101,7 @@ def test_a_blocked_claim_backs_off_unless_a_deadline_is_near() -> None:
         LedgerEntry("ended", back_off_until=NOW),
         LedgerEntry("own deadline", back_off_until=until),
         LedgerEntry("noted deadline", back_off_until=until, deadline=NOW + 300),
+        LedgerEntry("of a former claim", back_off_until=until, instance="i-former"),
     )
     claims = [
         seen("blocked", blocked=True),
@@ -101,6 +109,7 @@ def test_a_blocked_claim_backs_off_unless_a_deadline_is_near() -> None:
         seen("ended", blocked=True),
         seen("own deadline", blocked=True, drained_by=NOW + 300),
         seen("noted deadline", blocked=True),
+        seen("of a former claim", blocked=True),
         seen("no record", blocked=True),
     ]
 
@@ -136,7 +145,9 @@ def test_an_owner_that_does_not_know_the_loss_of_its_instance_gets_it_once() -> 
         LedgerEntry("known loss", "runs", reasons=("spot", "lost")),
         LedgerEntry("freed", "ended"),
         LedgerEntry("no loss", "runs"),
+        LedgerEntry("owner of a former claim", "runs", instance="i-former"),
     )
-    lost = [request(name, RetirementReason.LOST) for name in ("new loss", "known loss", "freed")]
+    names = ("new loss", "known loss", "freed", "owner of a former claim")
+    lost = [request(name, RetirementReason.LOST) for name in names]
 
     assert find_unknown_losses([*lost, request("no loss")], retirements, ["freed"]) == ["new loss"]

@@ -48,7 +48,12 @@ def draining_node(
     return leaving, {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodeClaim",
-        "metadata": {"name": claim.name, "labels": {"karpenter.sh/nodepool": "default"}, **(metadata or {})},
+        "metadata": {
+            "name": claim.name,
+            "labels": {"karpenter.sh/nodepool": "default"},
+            "deletionTimestamp": f"{AT:%Y-%m-%dT%H:%M:%SZ}",
+            **(metadata or {}),
+        },
         "spec": {"nodeClassRef": reference, "requirements": [], **spec},
         "status": {
             "providerID": leaving["spec"]["providerID"],

@@ -26,6 +26,7 @@ from tests.unit.planning.drawn_clusters import (
     running,
 )
 from tests.unit.planning.drawn_clusters import spread as spread_constraint
+from tests.unit.planning.volume_manifests import LATER, claim
 
 TYPES: Final = {
     "t.small": (1, 2, 0.02),
@@ -53,7 +54,7 @@ class Spread:
 @dataclass(frozen=True)
 class App:
     """Pods that are alike. ``cpu`` is in millicores, ``memory`` in MiB. ``apart`` and ``beside`` are topology keys with
-    an app; ``zone`` is a node selector."""
+    an app; ``zone`` is a node selector. ``claim`` is the ReadWriteOncePod claim that all its pods mount."""
 
     name: str
     pods: int
@@ -65,6 +66,7 @@ class App:
     spreads: tuple[Spread, ...] = ()
     apart: tuple[tuple[str, str], ...] = ()
     beside: tuple[tuple[str, str], ...] = ()
+    claim: str = ""
 
     def manifests(self) -> list[dict[str, Any]]:
         kinds = {"podAntiAffinity": self.apart, "podAffinity": self.beside}
@@ -81,6 +83,8 @@ class App:
             fields["nodeSelector"] = {ZONE: self.zone}
         if self.port:
             fields["ports"] = [8080]
+        if self.claim:
+            fields["volumes"] = [{"name": "own", "persistentVolumeClaim": {"claimName": self.claim}}]
         if self.priority:
             fields["priority"] = self.priority
         return pods(self.pods, self.name, cpu=f"{self.cpu}m", memory=f"{self.memory}Mi", **fields)
@@ -131,7 +135,17 @@ class TinyCluster:
             "pods": [*there, *(one for app in self.apps for one in app.manifests())],
             "nodes": [node(one.name, zone=one.zone, cpu=one.cpu, gib=one.gib) for one in self.nodes],
             "nodepools": [pool],
+            "persistentvolumeclaims": [claim(name, modes="ReadWriteOncePod") for name in self.claims],
+            "storageclasses": [LATER] if self.claims else [],
         }
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        return tuple(sorted({app.claim for app in self.apps} - {""}))
+
+    def shares_claims(self, placed: Counter[str]) -> bool:
+        """Return whether two of these pods, by app, would have one claim."""
+        return any(sum(placed[app.name] for app in self.apps if app.claim == name) > 1 for name in self.claims)
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, int, int], ...]:
@@ -145,6 +159,13 @@ class TinyCluster:
     def holds_any(self) -> bool:
         """Return whether a new node could hold one of the pods: the pool's zones then count for every spread."""
         return any(self._smallest(app.cpu, app.memory) for app in self.apps if app.zone in ("", *self.open_zones))
+
+    def price(self, place: "DividedNode") -> float:
+        """Return the price of a node in $/h, on-demand; existing ones cost nothing."""
+        cpu, memory = sum(one.cpu for one in place.inside), sum(one.memory for one in place.inside)
+        shapes = zip(self.shapes, self.types, strict=True)
+        able = [TYPES[name][2] for (free, gib, _), name in shapes if free >= cpu and gib >= memory]
+        return min(able) if place.free is None else 0.0
 
     def _smallest(self, cpu: int, memory: int) -> int | None:
         return min((count for free, gib, count in self.shapes if free >= cpu and gib >= memory), default=None)
@@ -186,6 +207,7 @@ def better_division(cluster: TinyCluster, placed: Counter[str]) -> Division | No
     ways = product(*(range(app.pods + 1) for app in cluster.apps))
     named = [Counter({app.name: number for app, number in zip(cluster.apps, way, strict=True)}) for way in ways]
     own = placed_by_priority(cluster, placed)
+    named = [one for one in named if not cluster.shares_claims(one)]
     better = [(placed_by_priority(cluster, one), one) for one in named if placed_by_priority(cluster, one) > own]
     for _, wanted in sorted(better, key=lambda one: one[0], reverse=True):
         waiting = [app for app in cluster.apps for _ in range(wanted[app.name])]
@@ -193,6 +215,23 @@ def better_division(cluster: TinyCluster, placed: Counter[str]) -> Division | No
             if keeps_all_rules(cluster, division) and can_be_reached(cluster, division):
                 return division
     return None
+
+
+def cheapest_price(cluster: TinyCluster, placed: Counter[str]) -> float:
+    """Return the lowest price ($/h, on-demand) of new nodes for as many pods of each priority as these, whichever pods
+    that are."""
+    ways = product(*(range(app.pods + 1) for app in cluster.apps))
+    named = [Counter({app.name: number for app, number in zip(cluster.apps, way, strict=True)}) for way in ways]
+    own = placed_by_priority(cluster, placed)
+    best = float("inf")
+    for wanted in named:
+        if placed_by_priority(cluster, wanted) != own or cluster.shares_claims(wanted):
+            continue
+        for division in divisions(cluster, [app for app in cluster.apps for _ in range(wanted[app.name])]):
+            price = sum(map(cluster.price, division))
+            if price < best and keeps_all_rules(cluster, division) and can_be_reached(cluster, division):
+                best = price
+    return best
 
 
 def divisions(cluster: TinyCluster, waiting: Sequence[App]) -> Iterator[Division]:

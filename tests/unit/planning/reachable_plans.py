@@ -60,7 +60,7 @@ class ReachablePlans:
         """Yield the plans with one more pod."""
         new = tuple((zone, "", (0,) * len(self.cluster.apps)) for zone in self.cluster.zones)
         for at, app in enumerate(self.cluster.apps):
-            if sum(inside[at] for *_, inside in plan) == app.pods:
+            if sum(inside[at] for *_, inside in plan) == app.pods or self._is_claimed(app, plan):
                 continue
             tried = set()
             for position, place in enumerate((*plan, *new)):
@@ -73,6 +73,11 @@ class ReachablePlans:
                 more = (*others, changed)
                 if self._within_limits(more):
                     yield tuple(sorted(more))
+
+    def _is_claimed(self, app: App, plan: Places) -> bool:
+        """Return whether a pod has the claim of the app."""
+        having = [at for at, one in enumerate(self.cluster.apps) if app.claim and one.claim == app.claim]
+        return any(inside[at] for *_, inside in plan for at in having)
 
     def _accepts(self, app: App, here: tuple[str, str, Contents], others: Places) -> bool:
         """Return whether the scheduler accepts one more pod of the app on this node now."""

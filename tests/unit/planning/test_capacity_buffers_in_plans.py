@@ -81,7 +81,7 @@ def test_a_workload_of_another_api_group_is_not_taken_for_one_of_the_same_kind()
 
 def test_a_buffer_is_as_large_as_its_limits_allow() -> None:
     chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("900m")}
-    limited = buffer(podTemplateRef={"name": "chunk"}, limits={"cpu": "2"})
+    limited = buffer(podTemplateRef={"name": "chunk"}, limits={"cpu": "2699.9m"})
 
     assert checked(cluster([], capacitybuffers=[limited], podtemplates=[chunk])).pods_placed == 2
 

@@ -98,6 +98,10 @@ def wasteful(plan: dict[str, Any]) -> None:
         plan["nodes"].append({**deepcopy(plan["nodes"][0]), "name": f"more-{number}", "pods": []})
 
 
+def without_daemons(plan: dict[str, Any]) -> None:
+    plan["nodes"][0]["daemonOverhead"] = {}
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -112,6 +116,7 @@ def wasteful(plan: dict[str, Any]) -> None:
         (tainted, "does not tolerate a taint"),
         (bargain, "is not offered so"),
         (wasteful, "is over its limit"),
+        (without_daemons, "its overhead says otherwise"),
     ],
 )
 def test_a_plan_that_is_wrong_in_one_place_is_refused(spoil: Callable[[dict[str, Any]], None], message: str) -> None:

@@ -48,6 +48,14 @@ def test_a_limit_in_nodes_is_reported_in_nodes() -> None:
     ]
 
 
+@pytest.mark.parametrize(("limit", "nodes"), [("1.5", 1), ("900m", 0), ("2", 2), ("2999m", 2)])
+def test_a_limit_between_two_numbers_of_nodes_allows_the_lower_one(limit: str, nodes: int) -> None:
+    apart = affinity(podAntiAffinity=[near(HOST, "web")])
+    plan = checked(cluster(pods(3, **apart), node_pool(limits={"nodes": limit})))
+
+    assert (len(plan.nodes), len(plan.pending)) == (nodes, 3 - nodes)
+
+
 def test_the_more_important_pod_gets_the_last_of_a_limit() -> None:
     waiting = [pod("low", cpu="1500m"), pod("high", cpu="1500m", priority=1000)]
     plan = checked(cluster(waiting, node_pool(limits={"cpu": "2"})))

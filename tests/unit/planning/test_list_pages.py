@@ -24,6 +24,10 @@ RICH = [
         **pod("volume"),
         "spec": {**pod("volume")["spec"], "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
     },
+    {
+        **pod("resized", resources={"requests": {"cpu": "2"}}),
+        "status": {"resources": {"requests": {"cpu": "3"}}, "allocatedResources": {"cpu": "1"}},
+    },
     {**pod("empty"), "spec": {"containers": None}},
 ]
 

@@ -195,6 +195,21 @@ def test_a_hundred_nodes_are_reported(count: int, expected: int) -> None:
     assert [one for one in found if "launches" in one] == [text] * expected
 
 
+def test_pods_that_exclude_each_other_from_nodes_are_named_as_the_cause() -> None:
+    rule = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": names.HOSTNAME}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
+    waiting = pods(110, cpu="1", affinity=affinity)
+    for one in waiting:
+        one["metadata"]["labels"] = {"app": "web"}
+
+    found = warnings({"pods": waiting, "nodepools": [node_pool(requirements=[ON_DEMAND])]}, ANOTHER)
+
+    assert [one for one in found if "launches" in one] == [
+        "the plan launches 110 nodes for pods; on 110 of them, rules of pods keep others of their kind off the node, "
+        "so larger ones help little"
+    ]
+
+
 def test_the_nodes_of_static_pools_are_as_many_as_their_replicas_say() -> None:
     pools = [node_pool("fixed", replicas=150, requirements=[ON_DEMAND])]
 

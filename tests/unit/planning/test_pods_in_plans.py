@@ -53,6 +53,13 @@ def test_a_pod_that_grows_in_place_holds_what_it_has_been_given() -> None:
     assert checked(cluster([pod("web-0", cpu="1500m"), growing], nodes=[node("there")])).existing == ()
 
 
+def test_a_pod_that_shrinks_as_a_whole_holds_what_it_has_been_given() -> None:
+    shrinking = running("old", "there", cpu="1", resources={"requests": {"cpu": "1"}})
+    shrinking["status"] |= {"allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "3"}}}
+
+    assert checked(cluster([pod("web-0", cpu="1500m"), shrinking], nodes=[node("there")])).existing == ()
+
+
 @pytest.mark.parametrize(
     ("change", "why_not"),
     [

@@ -49,3 +49,12 @@ def test_pods_that_are_over_hold_nothing() -> None:
     plan = planned({"pods": [done, pod("web-0")], "nodes": [], "nodepools": [node_pool()]})
 
     assert len(plan.nodes) == 1
+
+
+def test_a_stored_snapshot_keeps_what_a_pod_has_during_a_resize() -> None:
+    whole = {"requests": {"cpu": "1"}}
+    status = {"phase": "Running", "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "3"}}}
+    resized = {**pod("web", resources=whole), "status": status}
+
+    [stored] = Snapshot.from_lists(Snapshot.trim({"pods": [resized]})).pods
+    assert stored.requests.to_kube()["cpu"] == "3"

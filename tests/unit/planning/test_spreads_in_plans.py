@@ -11,11 +11,13 @@ import pytest
 from joiner.names import NODEPOOL
 from tests.unit.planning.checked_plans import by_zone, checked, cluster, why
 from tests.unit.planning.drawn_clusters import (
+    CATALOGUE,
     HOST,
     TAINT,
     TOLERATION,
     ZONE,
     ZONES,
+    instance_type,
     node,
     node_pool,
     pods,
@@ -167,3 +169,91 @@ def test_a_zone_that_a_running_node_makes_count_stays_open_for_other_pods() -> N
 
     assert [one.pod for one in made.pending] == ["default/web-2"]
     assert {one.zone for one in made.nodes} == set(ZONES)
+
+
+def of_pool(name: str, pool: str, zone: str) -> Mapping[str, Any]:
+    """Return a running node of a pool, of 4 CPUs."""
+    return node(name, zone=zone, labels={NODEPOOL: pool})
+
+
+@pytest.mark.parametrize("limit", ["4", "5"], ids=["used up", "less left than any node has"])
+def test_zones_where_limits_allow_no_node_do_not_count(limit: str) -> None:
+    """kube-scheduler counts the zones of nodes that are there, and no other can come."""
+    web = pods(3, topologySpreadConstraints=[spread()])
+    lists = cluster(web, node_pool(limits={"cpu": limit}), nodes=[of_pool("there", "default", ZONES[0])])
+
+    made = checked(lists)
+
+    assert (made.pending, made.nodes) == ((), ())
+    assert [len(one.pods) for one in made.existing] == [3]
+
+
+def test_zones_count_where_a_limit_is_on_a_resource_that_no_node_has() -> None:
+    limited = node_pool(limits={"nvidia.com/gpu": "0"})
+
+    assert by_zone(cluster(pods(3, topologySpreadConstraints=[spread()]), limited)) == {"a": 1, "b": 1, "c": 1}
+
+
+def test_other_pods_stay_out_of_a_zone_where_limits_allow_no_node_for_a_spread() -> None:
+    web = pods(4, topologySpreadConstraints=[spread()])
+    batch = pods(1, "batch", tolerations=[TOLERATION], nodeSelector={NODEPOOL: "batch"})
+    catalogue = {
+        **CATALOGUE,
+        "c.large": instance_type("c.large", 2, 4, 0.01, zones=ZONES[2:]),
+    }
+    lists = cluster(
+        [*web, *batch],
+        node_pool("web", limits={"cpu": "8"}),
+        node_pool("batch", taints=[TAINT]),
+        nodes=[of_pool("first", "web", ZONES[0]), of_pool("second", "web", ZONES[1])],
+    )
+
+    made = checked(lists, catalogue=catalogue)
+
+    assert made.pending == ()
+    assert {one.zone for one in made.nodes} <= set(ZONES[:2])
+
+
+OS = "kubernetes.io/os"
+SYSTEMS = pytest.mark.parametrize("declared", [{}, {"os": {"name": "linux"}}], ids=["no system", "linux"])
+
+
+@SYSTEMS
+def test_a_node_of_windows_counts_for_the_spread_of_pods_that_declare_linux(declared: Mapping[str, Any]) -> None:
+    """kube-scheduler reads their node selector and affinity, not `spec.os`."""
+    windows = node("there", zone=ZONES[2], taints=[TAINT], labels={OS: "windows"})
+    waiting = pods(6, topologySpreadConstraints=[spread()], **declared)
+
+    made = checked(cluster(waiting, zones("web", *ZONES[:2]), nodes=[windows]))
+
+    assert {zone: sum(len(one.pods) for one in made.nodes if one.zone == zone) for zone in ZONES[:2]} == dict.fromkeys(
+        ZONES[:2], 1
+    )
+    assert len(made.pending) == 4
+    assert why(made) == [
+        "web: unsatisfiable topology constraint: its spread over topology.kubernetes.io/zone keeps it out of every "
+        "new node, because us-test-1c counts as a domain and can have no node for it"
+    ]
+
+
+@SYSTEMS
+@pytest.mark.parametrize(("number", "pending"), [(2, {"batch": 2}), (20, {"web": 7})])
+def test_a_new_node_of_windows_counts_for_the_spread_of_pods_that_declare_linux(
+    number: int, pending: Mapping[str, int], declared: Mapping[str, Any]
+) -> None:
+    windows = instance_type("w.large", 2, 4, 0.1)
+    catalogue = {**CATALOGUE, "w.large": {**windows, "labels": {**windows["labels"], OS: "windows"}}}
+    web = pods(9, topologySpreadConstraints=[spread()], **declared)
+    batch = pods(number, "batch", tolerations=[TOLERATION], nodeSelector={OS: "windows"})
+    of_linux, of_windows = ({"key": OS, "operator": "In", "values": [system]} for system in ("linux", "windows"))
+    near, far = ({"key": ZONE, "operator": "In", "values": list(values)} for values in (ZONES[:2], ZONES[2:]))
+    lists = cluster(
+        [*web, *batch],
+        node_pool("web", requirements=[of_linux, near]),
+        node_pool("batch", requirements=[of_windows, far], taints=[TAINT]),
+    )
+
+    made = checked(lists, catalogue=catalogue)
+
+    names = [one.pod.partition("/")[2].rpartition("-")[0] for one in made.pending]
+    assert {name: names.count(name) for name in names} == pending

@@ -1,5 +1,7 @@
 """Batches with pods that no plan can place: the other pods are placed as if the hopeless pods were not there."""
 
+import pytest
+
 from joiner.planning import Plan
 from tests.unit.planning.checked_plans import checked, cluster, drawn
 from tests.unit.planning.drawn_clusters import (
@@ -15,6 +17,7 @@ from tests.unit.planning.drawn_clusters import (
     running,
     spread,
 )
+from tests.unit.planning.volume_manifests import LATER, claim, mounting
 
 SIZES = {
     "t.small": instance_type("t.small", 1, 2, 0.02),
@@ -35,6 +38,20 @@ def test_a_node_has_capacity_for_the_pods_that_must_be_beside_the_only_pod_of_th
 
     assert drawn(plan) == ["c.xlarge a spot: api-0 web-0 web-1 web-2"]
     assert waiting(plan) == ["api-1", "api-2"]
+
+
+@pytest.mark.parametrize(("api", "web", "cpu"), [(4, 2, 1900), (3, 4, 700), (3, 4, 1700)])
+def test_the_only_pod_that_can_have_a_claim_has_a_node_for_all_its_followers(api: int, web: int, cpu: int) -> None:
+    beside = affinity(podAffinity=[near(HOST, "api")])
+    batch = [
+        *(mounting(f"api-{number}", "own", app="api", cpu="300m", memory="64Mi") for number in range(api)),
+        *pods(web, "web", cpu=f"{cpu}m", memory="64Mi", **beside),
+    ]
+    lists = cluster(batch, persistentvolumeclaims=[claim("own", modes="ReadWriteOncePod")], storageclasses=[LATER])
+    plan = checked(lists, catalogue={**SIZES, "m.2xlarge": instance_type("m.2xlarge", 8, 32, 0.17, pods=30)})
+
+    assert len(plan.nodes) == 1
+    assert waiting(plan) == [f"api-{number}" for number in range(1, api)]
 
 
 def test_a_hundred_followers_share_the_node_of_the_only_pod_of_their_kind() -> None:

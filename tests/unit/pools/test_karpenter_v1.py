@@ -64,14 +64,25 @@ def test_every_field_of_a_class_has_an_effect() -> None:
     assert [problem.field for problem in found.problems if problem.object == "EC2NodeClass/everything"] == []
 
 
-def test_budgets_with_windows() -> None:
+@pytest.mark.parametrize("duration", ["8h30m", "8h30m0s"])  # the second as clients in Go write it
+def test_budgets_with_windows(duration: str) -> None:
     pool = node_pool(
         disruption={
-            "budgets": [{"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h30m", "reasons": ["Drifted"]}]
+            "budgets": [{"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": duration, "reasons": ["Drifted"]}]
         }
     )
 
     assert pool.disruption.budgets == (DisruptionBudget("0", ("Drifted",), "0 9 * * mon-fri", 30600),)
+
+
+def test_the_grace_period_of_a_soft_eviction_may_have_fractions_and_small_units() -> None:
+    graces = {"memory.available": "1.5m", "nodefs.available": "500ms"}
+    kubelet = node_class(
+        kubelet={"evictionSoft": dict.fromkeys(graces, "5%"), "evictionSoftGracePeriod": graces}
+    ).kubelet
+
+    assert kubelet is not None
+    assert kubelet.config["evictionSoftGracePeriod"] == graces
 
 
 @pytest.mark.parametrize(

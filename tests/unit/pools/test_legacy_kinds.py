@@ -82,6 +82,12 @@ def test_scenario_b_is_limited_and_spot() -> None:
     assert pool.requirements.fixed()["karpenter.sh/capacity-type"] == "spot"
 
 
+def test_limits_are_rounded_down_because_nodes_and_devices_are_whole() -> None:
+    pool = provisioner(limits={"resources": {"nodes": "1.5", "nvidia.com/gpu": "900m", "cpu": "1500m"}})
+
+    assert pool.limits == Resources({"nodes": 1, "nvidia.com/gpu": 0, "cpu": 1500})
+
+
 @pytest.mark.parametrize(
     "key",
     ["node.kubernetes.io/instance-type", "karpenter.k8s.aws/instance-family", "karpenter.k8s.aws/instance-category"],
@@ -225,4 +231,4 @@ def test_a_selector_becomes_terms(selector: dict[str, str], terms: list[SubnetTe
     ],
 )
 def test_an_image_selector_becomes_terms(selector: dict[str, str], terms: list[ImageTerm]) -> None:
-    assert template(amiSelector=selector).image_terms == tuple(terms)
+    assert template(amiFamily="AL2", amiSelector=selector).image_terms == tuple(terms)

@@ -1,5 +1,6 @@
 """Mistakes in manifests are reported with object, field, value and remedy; the other manifests are read."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,48 @@ def test_a_mistake_is_reported_with_field_and_remedy(case: dict[str, Any]) -> No
     assert (found.pools, found.classes) == ((), ())
     assert [problem.object for problem in reported] == [subject]
     assert case["says"] in reported[0].remedy
+
+
+CPU = "karpenter.k8s.aws/instance-cpu"
+ABOVE = {"key": CPU, "operator": "Gt", "values": ["8"]}
+BELOW = {"key": CPU, "operator": "Lt", "values": ["4"]}
+OTHERS = [{"key": CPU, "operator": "NotIn", "values": ["16"]}, {"key": "kubernetes.io/arch", "operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "wrap"),
+    [
+        ("spec.template.spec.requirements", "NodePool", lambda spec: {"template": {"spec": spec}}),
+        ("spec.requirements", "Provisioner", lambda spec: spec),
+        ("spec.requirements", "NodeClaim", lambda spec: spec),
+    ],
+)
+def test_requirements_that_exclude_each_other_are_reported_as_they_are_written(
+    path: str, kind: str, wrap: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    version = "karpenter.sh/v1alpha5" if kind == "Provisioner" else "karpenter.sh/v1"
+    spec = wrap({"requirements": [OTHERS[0], ABOVE, BELOW, OTHERS[1]]})
+    wrong = {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+
+    found = read_manifests([wrong])
+
+    assert f"{path}[{CPU}] is Gt [8] and Lt [4]: they exclude each other: change or remove one" in [
+        problem.message for problem in found.problems
+    ]
+
+
+def test_requirements_on_both_names_of_a_label_are_reported_with_these_names() -> None:
+    keys = ("beta.kubernetes.io/arch", "kubernetes.io/arch")
+    requirements = [{"key": key, "operator": "In", "values": [key[0]]} for key in keys]
+    template = {"spec": {"requirements": requirements}}
+    wrong = {"kind": "NodePool", "metadata": {"name": "a"}, "spec": {"template": template}}
+
+    found = read_manifests([wrong])
+
+    assert (
+        "spec.template.spec.requirements[beta.kubernetes.io/arch] is beta.kubernetes.io/arch In [b] and "
+        "kubernetes.io/arch In [k]: they exclude each other: change or remove one"
+    ) in [problem.message for problem in found.problems]
 
 
 def test_all_mistakes_of_an_object_are_reported_at_once() -> None:

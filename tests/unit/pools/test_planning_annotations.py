@@ -1,5 +1,6 @@
 """Annotations of a pool about plans, and what is reported about invalid values."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -75,6 +76,17 @@ def test_a_schedule_that_cannot_be_read_is_a_warning(value: str, reason: str) ->
     assert reported == [
         f"metadata.annotations[joiner.dev/schedule] it has no effect; {reason}; write windows such as "
         '"Europe/Oslo: 0 8 * * mon-fri for 10h = 6" (warning)'
+    ]
+
+
+def test_a_window_that_never_begins_is_a_warning_and_the_others_count() -> None:
+    settings, reported = read({"joiner.dev/schedule": "0 8 * * mon-fri for 10h = 6; 0 0 31 2 * for 1h = 2"}, replicas=2)
+
+    assert settings.schedule is not None
+    assert settings.schedule.replicas_at(datetime(2026, 11, 23, 8, tzinfo=UTC)) == 6
+    assert reported == [
+        "metadata.annotations[joiner.dev/schedule] '0 0 31 2 * for 1h = 2' never begins, so that it has no effect: "
+        "correct it (warning)"
     ]
 
 

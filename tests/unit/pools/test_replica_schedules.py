@@ -33,6 +33,15 @@ def test_of_several_open_windows_the_first_counts() -> None:
     assert OFFICE.replicas_at(MONDAY + saturday + noon + timedelta(hours=1)) == 2
 
 
+def test_a_window_that_never_begins_is_not_open_and_the_others_count() -> None:
+    mixed = ReplicaSchedule.parse("0 0 31 2 * for 1h = 2; 0 8 * * mon-fri for 10h = 6")
+    idle = ReplicaSchedule.parse("0 0 31 2 * for 1h = 2")
+
+    assert [mixed.replicas_at(MONDAY + timedelta(hours=hour)) for hour in (7, 8)] == [None, 6]
+    assert [idle.replicas_at(MONDAY + timedelta(days=day)) for day in range(366)] == [None] * 366
+    assert (mixed.opens, idle.opens) == (True, False)
+
+
 def test_only_static_pools_with_an_open_window_change() -> None:
     reference, planning = NodeClassRef("EC2NodeClass", "default"), PoolPlanning(schedule=OFFICE)
     static, dynamic = (

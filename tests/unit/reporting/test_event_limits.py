@@ -2,6 +2,8 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import groupby
 
 from hypothesis import example, given
@@ -36,6 +38,15 @@ def test_many_pods_of_one_owner_are_one_event_on_it_and_some_examples() -> None:
     assert [event.subject.name for event in limited[1:]] == [f"web-{number}" for number in range(1, EVENTS_AT_ONCE)]
 
 
+def test_a_long_text_leaves_room_for_the_number_of_others() -> None:
+    pods = [replace(news(number, owner=None), note="too large " * 200) for number in range(500)]
+
+    [first, *_] = [event.to_kube(datetime(2026, 11, 29, tzinfo=UTC), "joiner") for event in limit_events(pods, most=5)]
+
+    assert len(first["message"].encode()) <= 1024
+    assert first["message"].endswith("… (the same for 499 other Pods, for example web-1)")
+
+
 def test_each_owner_and_each_reason_has_its_own_count() -> None:
     jobs = [Subject("batch/v1", "Job", f"job-{number}", f"job-{number}", "shop") for number in range(3)]
     limited = limit_events(
@@ -55,7 +66,11 @@ def test_more_owners_than_events_are_counted_together() -> None:
     limited = limit_events(news(number, owner=job) for number, job in enumerate(jobs))
 
     assert len(limited) == EVENTS_AT_ONCE
-    assert limited[EVENTS_AT_ONCE - 1].note.startswith(f"{5_000 - EVENTS_AT_ONCE + 1:,} Pods, for example web-199: ")
+    assert limited[EVENTS_AT_ONCE - 1].subject.name == "web-199"
+    assert limited[EVENTS_AT_ONCE - 1].note == (
+        f"No node can be made for it. default: too large (the same for {5_000 - EVENTS_AT_ONCE:,} other Pods, for "
+        "example web-200)"
+    )
 
 
 def test_nodes_are_counted_on_the_first_of_them() -> None:
@@ -69,7 +84,8 @@ def test_nodes_are_counted_on_the_first_of_them() -> None:
             Subject("v1", "Node", "node-0", "node-0"),
             "Registered",
             "Register",
-            "900 Nodes with different texts, for example node-0: Joined to claim 0",
+            "Joined to claim 0 (another text for 899 other Nodes, for example node-1)",
+            news="Joined to claim 0",
         )
     ]
 
@@ -88,6 +104,17 @@ def test_the_mistake_of_one_pool_is_not_reported_as_that_of_another() -> None:
     assert [event for event in limited if event.subject.kind == "NodePool"] == [missing, typos]
 
 
+def test_an_event_that_counts_others_has_the_text_and_the_identity_of_its_own_object() -> None:
+    static = [about_pool("static", f"spec.{field} has no effect") for field in ("a", "b", "c")]
+    other = about_pool("other", "spec.weight is 101: at most 100")
+
+    (limited,) = limit_events([*static, other], 1)
+
+    assert limited.note == "spec.a has no effect (2 more texts; another text for 1 other NodePool, other)"
+    at = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    assert limited.to_kube(at, "up-1")["metadata"] == static[0].to_kube(at, "up-1")["metadata"]
+
+
 def test_objects_are_counted_by_their_texts_and_single_texts_say_that_they_differ() -> None:
     shared, other = (
         "spec.template.spec.nodeClassRef: there is no such EC2NodeClass",
@@ -97,9 +124,9 @@ def test_objects_are_counted_by_their_texts_and_single_texts_say_that_they_diffe
     single = [about_pool(f"own-{n}", f"spec.weight is {n + 101}: at most 100") for n in range(4)]
 
     assert [event.note for event in limit_events([*single, *pools], 3)] == [
-        "4 NodePools with different texts, for example own-0: spec.weight is 101: at most 100",
-        f"3 NodePools, for example same-0: {shared}",
-        f"2 NodePools, for example pair-0: {other}",
+        "spec.weight is 101: at most 100 (another text for 3 other NodePools, for example own-1)",
+        f"{shared} (the same for 2 other NodePools, for example same-1)",
+        f"{other} (the same for 1 other NodePool, pair-1)",
     ]
 
 
@@ -114,9 +141,9 @@ def test_no_object_is_left_out(pods: list[tuple[int, str]], most: int) -> None:
 
     assert len(limited) <= most
     counts: dict[tuple[Subject | None, str], int] = {
-        (event.subject, event.reason): int(count.group(1).replace(",", ""))
+        (event.subject, event.reason): int((count[1] or count[2]).replace(",", "")) + bool(count[2])
         for event in limited
-        if (count := re.match(r"([\d,]+) Pods(?: with different texts)?, for example ", event.note))
+        if (count := re.search(r"^([\d,]+) Pods, for example |the same for ([\d,]+) other Pods?, ", event.note))
     }
     written = {(event.subject, event.reason) for event in limited}
     uncounted: Counter[str] = Counter()

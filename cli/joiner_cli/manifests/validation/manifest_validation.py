@@ -1,12 +1,14 @@
 """The checks of each kind of object, and how they apply to a manifest."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from joiner.planning.inputs.capacity_buffers import metadata_notes
 from joiner.pools import InvalidManifest, read_manifests
 from joiner.pools.codecs.declared_objects import CORRECT_CLASS
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.node_overlay_manifests import read_overlays
 from joiner_cli.manifests.validation import node_validation, pod_validation, volume_validation, workload_validation
 from joiner_cli.manifests.validation.independent_errors import is_independent, may_be_consequence, pod_spec_path
 from joiner_cli.manifests.validation.metadata_validation import check_metadata
@@ -50,16 +52,24 @@ def check_independent_fields(
     found = ManifestProblems(notes.subject)
     check_manifest(kind, manifest, found, namespaced=namespaced)
     pod = pod_spec_path(kind)
-    beside = [one for one in found.errors if is_independent(one.field, doubts, pod=pod)]
-    if kind.startswith("karpenter"):
-        declared = {name: part for name, part in manifest.items() if name != "status"}
-        beside += [
-            replace(one, object=notes.subject)  # the name may be wrong, too
-            for one in read_manifests([declared]).problems
-            if one.severity == "error" and not is_absent_class(one)
-        ]
+    beside = [one for one in found.problems if is_independent(one.field, doubts, pod=pod)]
+    beside += [
+        replace(one, object=notes.subject)  # the name may be wrong, too
+        for one in _read_declared(kind, {name: part for name, part in manifest.items() if name != "status"})
+        if one.severity != "info" and not is_absent_class(one)
+    ]
     reported = tuple(notes.problems)
     notes.problems.extend(one for one in beside if not may_be_consequence(one, reported, doubts))
+
+
+def _read_declared(kind: str, manifest: Mapping[str, Any]) -> Iterable[InvalidManifest]:
+    """Return the problems that the reader of a kind finds in one object; none for kinds of Kubernetes."""
+    short = kind.rpartition("/")[2]
+    if short == "NodeOverlay":
+        return read_overlays([manifest])[1]
+    if short == "CapacityBuffer":
+        return metadata_notes(manifest) if isinstance(manifest.get("metadata"), Mapping) else ()
+    return read_manifests([manifest]).problems if kind.startswith("karpenter") else ()
 
 
 CLASS_FIELDS: Final = (

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from joiner.names import POD_DELETION_COST
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.misplaced_annotations import note_annotations, note_labels
 from joiner.pools.label_rules import VALUE
 
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -121,6 +122,12 @@ def check_deletion_cost(annotations: Mapping[str, str], notes: ManifestProblems,
     cost = annotations.get(POD_DELETION_COST)
     if cost is not None and not (WHOLE_NUMBER.fullmatch(cost) and -(2**31) <= int(cost) < 2**31):
         notes.note(f"{path}[{POD_DELETION_COST}]", cost, 'give a whole number of 32 bits, such as "-10"')
+
+
+def check_effects(metadata: Mapping[str, Any], notes: ManifestProblems, path: str, scope: str) -> None:
+    """Note annotations and labels of Joiner and Karpenter that have no effect on an object of the kind ``scope``."""
+    note_annotations(metadata.get("annotations") or {}, notes, f"{path}.annotations", scope)
+    note_labels(metadata.get("labels") or {}, notes, f"{path}.labels")
 
 
 def check_selector(selector: Mapping[str, Any] | None, notes: ManifestProblems, path: str) -> None:

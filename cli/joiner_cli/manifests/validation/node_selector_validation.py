@@ -35,7 +35,7 @@ def check_tolerations(
         elif operator == "Equal" and not is_value(value):
             notes.note(f"{where}.value", value, LABEL_VALUE)
         elif operator in ("Gt", "Lt") and not _integer(value):
-            notes.note(f"{where}.value", value, f"the operator {operator} needs a whole number")
+            notes.note(f"{where}.value", one.get("value"), f"the operator {operator} needs a whole number")
         if once and one in tolerations[:number]:
             notes.note(where, one, "it is duplicated; remove one")
         if one.get("tolerationSeconds") is not None and one.get("effect") != "NoExecute":
@@ -48,7 +48,7 @@ def check_node_term(term: Manifest, notes: ManifestProblems, path: str) -> None:
         where = f"{path}.matchExpressions[{number}]"
         key, operator, values = one.get("key") or "", one.get("operator"), one.get("values")
         if not is_key(key):
-            notes.note(f"{where}.key", key, QUALIFIED_NAME)
+            notes.note(f"{where}.key", one.get("key"), QUALIFIED_NAME)
         if operator in ("In", "NotIn") and not values:
             notes.note(f"{where}.values", values, f"the operator {operator} needs at least one value")
         elif operator in ("Exists", "DoesNotExist") and values:

@@ -71,7 +71,7 @@ def check_limit_range(manifest: Manifest, notes: ManifestProblems) -> None:
         if kind in {one.get("type") for one in (manifest.get("spec") or {})["limits"][:number]}:
             notes.note(f"{where}.type", kind, "another entry limits this already")
         if kind not in LIMITED and not ("/" in kind and is_key(kind)):
-            notes.note(f"{where}.type", kind, refuse_value(kind or "", LIMITED))
+            notes.note(f"{where}.type", item.get("type"), refuse_value(kind, LIMITED))
         for side in ("default", "defaultRequest", "max", "min"):
             for name in item.get(side) or {}:
                 if not (

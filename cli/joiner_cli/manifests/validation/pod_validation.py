@@ -1,17 +1,19 @@
 """Validates pod specs: containers, volumes, and scheduling constraints. Source: Kubernetes, ``ValidatePodSpec``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from joiner.cluster import InvalidField
 from joiner.cluster.pod_requests import PodTooSmall, sum_pod_requests
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.misplaced_annotations import POD
 from joiner.pools.suggestions import refuse_value, suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
     QUALIFIED_NAME,
     check_deletion_cost,
+    check_effects,
     check_labels,
     check_selector,
     is_key,
@@ -36,20 +38,20 @@ SYSTEMS: Final = ("linux", "windows")
 
 def check_pod(manifest: Manifest, notes: ManifestProblems) -> None:
     """Note mistakes in a Pod."""
-    annotations = (manifest.get("metadata") or {}).get("annotations") or {}
-    check_deletion_cost(annotations, notes, "metadata.annotations")
+    metadata = manifest.get("metadata") or {}
+    check_deletion_cost(metadata.get("annotations") or {}, notes, "metadata.annotations")
+    check_effects(metadata, notes, "metadata", POD)
     if not manifest.get("spec"):
         notes.missing("spec", "it is missing: write at least its containers")
         return
     check_pod_spec(manifest["spec"], notes, "spec")
 
 
-def check_pod_spec(spec: Manifest, notes: ManifestProblems, path: str, *, claim_templates: bool = False) -> None:
-    """Check a pod spec. With ``claim_templates``, a StatefulSet adds further volumes to each pod."""
+def check_pod_spec(spec: Manifest, notes: ManifestProblems, path: str, *, claims: Collection[str | None] = ()) -> None:
+    """Check a pod spec. ``claims`` are the names of the volumes that a StatefulSet adds to each pod."""
     _check_containers(spec, notes, path)
     _check_volumes(spec.get("volumes") or (), notes, f"{path}.volumes")
-    if not claim_templates:
-        _check_mounts(spec, notes, path)
+    _check_mounts(spec, notes, path, claims)
     _check_resources_of_pod(spec, notes, path)
     check_labels(spec.get("nodeSelector") or {}, notes, f"{path}.nodeSelector")
     check_tolerations(spec.get("tolerations") or (), notes, f"{path}.tolerations")
@@ -63,8 +65,8 @@ def check_pod_spec(spec: Manifest, notes: ManifestProblems, path: str, *, claim_
     for number, gate in enumerate(gates):
         if not is_key(gate or ""):
             notes.note(f"{path}.schedulingGates[{number}].name", gate, QUALIFIED_NAME)
-    if len(set(gates)) < len(gates):
-        notes.note(f"{path}.schedulingGates", gates, "a gate is duplicated")
+        elif gate in gates[:number]:
+            notes.note(f"{path}.schedulingGates[{number}].name", gate, "another gate has this name; remove one")
     if gates and spec.get("nodeName"):
         notes.note(f"{path}.nodeName", spec["nodeName"], "a pod with scheduling gates cannot have a node yet")
 
@@ -77,7 +79,9 @@ def _check_names(spec: Manifest, notes: ManifestProblems, path: str) -> None:
         if spec.get(field) and not is_label(spec[field]):
             notes.note(f"{path}.{field}", spec[field], DNS_LABEL)
     if spec.get("os") is not None and (system := spec["os"].get("name") or "") not in SYSTEMS:
-        notes.note(f"{path}.os.name", system, f"use {' or '.join(SYSTEMS)}{suggest_nearest(system, SYSTEMS)}")
+        notes.note(
+            f"{path}.os.name", spec["os"].get("name"), f"use {' or '.join(SYSTEMS)}{suggest_nearest(system, SYSTEMS)}"
+        )
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         notes.note(
             f"{path}.terminationGracePeriodSeconds",
@@ -95,7 +99,7 @@ def _check_containers(spec: Manifest, notes: ManifestProblems, path: str) -> Non
             where = f"{path}.{kind}[{number}]"
             name = container.get("name") or ""
             if not is_label(name):
-                notes.note(f"{where}.name", name, DNS_LABEL if name else "name the container")
+                notes.note(f"{where}.name", container.get("name"), DNS_LABEL if name else "name the container")
             elif name in seen:
                 notes.note(f"{where}.name", name, "another container of the pod has this name")
             seen.add(name)
@@ -122,8 +126,8 @@ def _check_restart_policy(policy: str | None, notes: ManifestProblems, path: str
         notes.note(path, policy, refuse_value(policy, RESTART_POLICIES))
 
 
-def _check_mounts(spec: Manifest, notes: ManifestProblems, path: str) -> None:
-    volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
+def _check_mounts(spec: Manifest, notes: ManifestProblems, path: str, claims: Collection[str | None]) -> None:
+    volumes = {*claims, *(volume.get("name") for volume in spec.get("volumes") or ())}
     for kind in ("initContainers", "containers"):
         for number, container in enumerate(spec.get(kind) or ()):
             taken: set[str] = set()
@@ -134,7 +138,7 @@ def _check_mounts(spec: Manifest, notes: ManifestProblems, path: str) -> None:
                 if not place or place in taken:
                     notes.note(
                         f"{where}.mountPath",
-                        place,
+                        mount.get("mountPath"),
                         "another volume is mounted there" if place else "set the path of the mount",
                     )
                 taken.add(place)
@@ -252,7 +256,8 @@ def _check_label_keys(term: Manifest, field: str, notes: ManifestProblems, path:
 def _check_topology_key(term: Manifest, notes: ManifestProblems, path: str) -> None:
     key = term.get("topologyKey") or ""
     if not is_key(key):
-        notes.note(f"{path}.topologyKey", key, QUALIFIED_NAME if key else "set the node label of the topology domains")
+        remedy = QUALIFIED_NAME if key else "set the node label of the topology domains"
+        notes.note(f"{path}.topologyKey", term.get("topologyKey"), remedy)
 
 
 def _check_spreads(spreads: Sequence[Manifest], notes: ManifestProblems, path: str) -> None:
@@ -282,7 +287,7 @@ def _check_volumes(volumes: Sequence[Manifest], notes: ManifestProblems, path: s
         where = f"{path}[{number}]"
         name = volume.get("name") or ""
         if not is_label(name):
-            notes.note(f"{where}.name", name, DNS_LABEL)
+            notes.note(f"{where}.name", volume.get("name"), DNS_LABEL)
         elif name in seen:
             notes.note(f"{where}.name", name, "another volume of the pod has this name")
         seen.add(name)

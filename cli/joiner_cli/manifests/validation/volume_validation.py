@@ -20,6 +20,7 @@ from joiner_cli.manifests.validation.node_selector_validation import check_node_
 
 Manifest = Mapping[str, Any]
 
+LONGEST_DRIVER_NAME: Final = 63
 MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 NOT_SOURCES: Final = frozenset(
     {
@@ -61,6 +62,10 @@ def check_volume(manifest: Manifest, notes: ManifestProblems) -> None:
     driver = (spec.get("csi") or {}).get("driver")
     if driver is not None and not is_subdomain(driver.lower()):
         notes.note("spec.csi.driver", driver, DNS_SUBDOMAIN)
+    elif len((driver or "").encode()) > LONGEST_DRIVER_NAME:
+        notes.note(
+            "spec.csi.driver", driver, f"give the name of a CSI driver, which has {LONGEST_DRIVER_NAME} bytes at most"
+        )
     capacity = spec.get("capacity") or {}
     if set(capacity) != {"storage"}:
         notes.note("spec.capacity", capacity or None, "give its storage, and nothing else")
@@ -83,7 +88,7 @@ def check_storage_class(manifest: Manifest, notes: ManifestProblems) -> None:
     if not is_key(provisioner.lower()):
         notes.note(
             "provisioner",
-            provisioner,
+            manifest.get("provisioner"),
             QUALIFIED_NAME if provisioner else "it is missing: name the driver, such as ebs.csi.aws.com",
         )
     topologies = manifest.get("allowedTopologies") or ()
@@ -97,7 +102,7 @@ def check_storage_class(manifest: Manifest, notes: ManifestProblems) -> None:
             where = f"allowedTopologies[{number}].matchLabelExpressions[{position}]"
             key, values = one.get("key") or "", one.get("values")
             if not is_key(key):
-                notes.note(f"{where}.key", key, QUALIFIED_NAME)
+                notes.note(f"{where}.key", one.get("key"), QUALIFIED_NAME)
             elif key in keys:
                 notes.note(f"{where}.key", key, "another expression of the term names this key")
             keys.add(key)

@@ -3,16 +3,18 @@
 Source: Kubernetes, ``pkg/apis/apps/validation``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from joiner.cluster import InvalidField, LabelSelector
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.misplaced_annotations import POD, WORKLOAD
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
     check_annotations,
     check_deletion_cost,
+    check_effects,
     check_labels,
     check_selector,
     is_label,
@@ -37,14 +39,15 @@ def check_stateful_set(manifest: Manifest, notes: ManifestProblems) -> None:
         notes.note("spec.serviceName", spec["serviceName"], DNS_LABEL)
     for number, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
         where = f"spec.volumeClaimTemplates[{number}]"
-        name = (claim.get("metadata") or {}).get("name") or ""
-        if not is_subdomain(name):
+        name = (claim.get("metadata") or {}).get("name")
+        if not is_subdomain(name or ""):
             notes.note(f"{where}.metadata.name", name, DNS_SUBDOMAIN)
         check_volume_claim_spec(claim.get("spec") or {}, notes, f"{where}.spec")
 
 
 def check_job(manifest: Manifest, notes: ManifestProblems) -> None:
     """Note mistakes in a Job."""
+    check_effects(manifest.get("metadata") or {}, notes, "metadata", WORKLOAD)
     spec = manifest.get("spec")
     if not spec:
         notes.missing("spec", "it is missing: write at least its template")
@@ -67,6 +70,7 @@ def check_job(manifest: Manifest, notes: ManifestProblems) -> None:
 
 def check_replication_controller(manifest: Manifest, notes: ManifestProblems) -> None:
     """Note mistakes in a ReplicationController."""
+    check_effects(manifest.get("metadata") or {}, notes, "metadata", WORKLOAD)
     spec = manifest.get("spec") or {}
     _check_replicas(spec, notes)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
@@ -80,6 +84,7 @@ def check_replication_controller(manifest: Manifest, notes: ManifestProblems) ->
 
 def check_pod_template(manifest: Manifest, notes: ManifestProblems) -> None:
     """Note mistakes in a PodTemplate."""
+    check_effects(manifest.get("metadata") or {}, notes, "metadata", WORKLOAD)
     check_template(manifest.get("template") or {}, notes, "template", ("Always", "Never", "OnFailure"))
 
 
@@ -104,6 +109,9 @@ def check_budget(manifest: Manifest, notes: ManifestProblems) -> None:
 
 def check_workload(manifest: Manifest, notes: ManifestProblems) -> None:
     """Check a Deployment, ReplicaSet or DaemonSet, or the common part of a StatefulSet."""
+    metadata = manifest.get("metadata") or {}
+    if not metadata.get("ownerReferences"):  # a ReplicaSet has the annotations of its Deployment
+        check_effects(metadata, notes, "metadata", WORKLOAD)
     spec = manifest.get("spec")
     if not spec:
         notes.missing("spec", "it is missing: write at least its selector and template")
@@ -117,8 +125,8 @@ def check_workload(manifest: Manifest, notes: ManifestProblems) -> None:
         notes.note("spec.selector", selector or None, "select the labels of the template")
     elif len(notes.errors) == before and not _selects(selector, labels):
         notes.note("spec.template.metadata.labels", labels, "the selector must select the template's labels")
-    claim_templates = manifest.get("kind") == "StatefulSet"
-    check_template(spec.get("template") or {}, notes, "spec.template", ("Always",), claim_templates=claim_templates)
+    claims = [(claim.get("metadata") or {}).get("name") for claim in spec.get("volumeClaimTemplates") or ()]
+    check_template(spec.get("template") or {}, notes, "spec.template", ("Always",), claims=claims)
 
 
 def _check_replicas(spec: Manifest, notes: ManifestProblems) -> None:
@@ -135,17 +143,24 @@ def _selects(selector: Manifest, labels: Manifest) -> bool:
 
 
 def check_template(
-    template: Manifest, notes: ManifestProblems, path: str, policies: tuple[str, ...], *, claim_templates: bool = False
+    template: Manifest,
+    notes: ManifestProblems,
+    path: str,
+    policies: tuple[str, ...],
+    *,
+    claims: Collection[str | None] = (),
 ) -> None:
-    """Note mistakes in a pod template; `policies` are the allowed restart policies."""
+    """Note mistakes in a pod template; `policies` are the allowed restart policies, and `claims` the names of the
+    volumes that a StatefulSet adds to each pod."""
     metadata, spec = template.get("metadata") or {}, template.get("spec")
     check_labels(metadata.get("labels") or {}, notes, f"{path}.metadata.labels")
     check_annotations(metadata.get("annotations") or {}, notes, f"{path}.metadata.annotations")
     check_deletion_cost(metadata.get("annotations") or {}, notes, f"{path}.metadata.annotations")
+    check_effects(metadata, notes, f"{path}.metadata", POD)
     if not spec:
         notes.missing(f"{path}.spec", "it is missing: write at least its containers")
         return
     policy = spec.get("restartPolicy") or "Always"
     if policy not in policies:
         notes.note(f"{path}.spec.restartPolicy", policy, f"use {' or '.join(policies)}")
-    check_pod_spec(spec, notes, f"{path}.spec", claim_templates=claim_templates)
+    check_pod_spec(spec, notes, f"{path}.spec", claims=claims)

@@ -6,6 +6,7 @@ work.
 """
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 # Labels of Kubernetes
@@ -50,6 +51,7 @@ CAPACITY_TYPES: Final = (ON_DEMAND, SPOT, RESERVED)
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 DO_NOT_CONSOLIDATE: Final = "karpenter.sh/do-not-consolidate"  # of nodes, before v1beta1
 DO_NOT_SYNC_TAINTS: Final = "karpenter.sh/do-not-sync-taints"  # of nodes: the kubelet has set all taints already
+PREFIX: Final = "joiner.dev/"
 DRAIN: Final = "joiner.dev/drain"
 BY_ROLLOUT: Final = "rollout"  # its value: a drain restarts the pod's Deployment instead of evicting the pod
 DO_NOT_EVICT: Final = "karpenter.sh/do-not-evict"  # the name in Karpenter before v1beta1
@@ -149,13 +151,15 @@ NAME_TAG: Final = "Name"
 DISCOVERY_TAG: Final = "karpenter.sh/discovery"  # marks the resources of a cluster's nodes in Karpenter's documentation
 
 
-def claim_tags(claim: str) -> dict[str, str]:
-    """Return the tags of an instance that name its claim.
+def claim_tags(claim: str, tags: Collection[str] = ()) -> dict[str, str]:
+    """Return the tags of an instance that name its claim; a `Name` among its `tags`, which the class sets, is kept.
 
     >>> claim_tags("default-7f3ka")
     {'karpenter.sh/nodeclaim': 'default-7f3ka', 'Name': 'default-7f3ka'}
+    >>> claim_tags("default-7f3ka", {"Name": "web"})
+    {'karpenter.sh/nodeclaim': 'default-7f3ka'}
     """
-    return {NODECLAIM: claim, NAME_TAG: claim}
+    return {NODECLAIM: claim} if NAME_TAG in tags else {NODECLAIM: claim, NAME_TAG: claim}
 
 
 def cluster_tag(cluster: str) -> str:

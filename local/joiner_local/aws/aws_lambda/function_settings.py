@@ -86,8 +86,9 @@ def problems(spec: Mapping[str, Any]) -> list[str]:
             "this request: "
         )
         found.append(f"{_ENVIRONMENT} {result}{', '.join(reserved)}")
-    if len(json.dumps(variables, separators=(",", ":")).encode()) > LARGEST_ENVIRONMENT:
-        found.append(f"{_ENVIRONMENT} exceeded the 4KB limit")
+    measured = json.dumps(variables, separators=(",", ":"))
+    if len(measured.encode()) > LARGEST_ENVIRONMENT:
+        found.append(f"{_ENVIRONMENT} exceeded the 4KB limit. String measured: {measured}")
     if len(spec.get("Layers") or ()) > MOST_LAYERS:
         found.append(f"Cannot reference more than {MOST_LAYERS} layers.")
     return found

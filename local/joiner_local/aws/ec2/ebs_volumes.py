@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from moto.core.responses import ActionResult
+from moto.ec2.models.elastic_block_store import Snapshot
 from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import replace_attribute
@@ -213,8 +214,15 @@ def disable_ebs_encryption_by_default(_response: Any) -> ActionResult:
     return ActionResult({"EbsEncryptionByDefault": False})
 
 
+def _owner_alias(snapshot: Any) -> str | None:
+    """Return the alias of the owner of a snapshot: that of its image, if the image has one."""
+    image = snapshot.ec2_backend.amis.get(snapshot.from_ami)
+    return getattr(image, "owner_alias", None)
+
+
 def install() -> None:
     """Install the actions in moto."""
+    replace_attribute(Snapshot, "owner_alias", property(_owner_alias))
     for action in (
         get_ebs_default_kms_key_id,
         modify_ebs_default_kms_key_id,

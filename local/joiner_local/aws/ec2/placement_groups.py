@@ -19,7 +19,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import add_items, replace_attribute
 from joiner_local.aws.ec2.capacity_pools import CapacityPool
-from joiner_local.aws.local_aws import ACCOUNT
+from joiner_local.aws.ec2.shared_resources import owner_of
 
 STRATEGIES: Final = ("cluster", "spread", "partition")
 SPREAD_A_ZONE: Final = 7
@@ -40,12 +40,16 @@ class Group:
     partitions: int = 0
     tags: Mapping[str, str] = field(default_factory=dict)
 
+    def arn(self, region: str) -> str:
+        """Return the ARN, which has the name and not the id."""
+        return f"arn:aws:ec2:{region}:{owner_of(self.id)}:placement-group/{self.name}"
+
     def shown(self, region: str) -> dict[str, Any]:
         """Return the group as EC2 describes it."""
         return {
             "GroupName": self.name,
             "GroupId": self.id,
-            "GroupArn": f"arn:aws:ec2:{region}:{ACCOUNT}:placement-group/{self.name}",
+            "GroupArn": self.arn(region),
             "State": "available",
             "Strategy": self.strategy,
             "Tags": [{"Key": key, "Value": value} for key, value in self.tags.items()],
@@ -77,7 +81,7 @@ def create_placement_group(response: Any) -> ActionResult:
 
 def delete_placement_group(response: Any) -> ActionResult:
     """Delete a placement group. EC2 refuses one that has instances."""
-    found = _find({"GroupName": response._get_param("GroupName")})
+    found = find_group({"GroupName": response._get_param("GroupName")})
     if found is None:
         raise unknown(str(response._get_param("GroupName")))
     if any(_members(found, response.ec2_backend)):
@@ -92,7 +96,7 @@ def describe_placement_groups(response: Any) -> ActionResult:
     if response._get_param("Filters", []):
         raise EC2ClientError("InvalidParameterValue", "the local EC2 has no filters of placement groups")
     for key, values in (("GroupName", names), ("GroupId", ids)):
-        if missing := next((value for value in values if _find({key: value}) is None), None):
+        if missing := next((value for value in values if find_group({key: value}) is None), None):
             raise unknown(missing)
     found = [one for one in GROUPS.values() if (not names or one.name in names) and (not ids or one.id in ids)]
     return ActionResult({"PlacementGroups": [one.shown(response.region) for one in found]})
@@ -103,7 +107,8 @@ def unknown(name: str) -> EC2ClientError:
     return EC2ClientError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
 
 
-def _find(placement: Mapping[str, Any]) -> Group | None:
+def find_group(placement: Mapping[str, Any]) -> Group | None:
+    """Return the group that `Placement` of a launch names by id or name; None if there is none."""
     if found := GROUPS.get(str(placement.get("GroupId"))):
         return found
     return next((one for one in GROUPS.values() if one.name == placement.get("GroupName")), None)
@@ -125,7 +130,7 @@ def placement_problems(data: Mapping[str, Any], pool: CapacityPool, backend: Any
         yield "UnsupportedOperation", "the local EC2 has only the tenancies default and dedicated"
     if not (placement.get("GroupId") or placement.get("GroupName")):
         return
-    found = _find(placement)
+    found = find_group(placement)
     if found is None:
         error = unknown(str(placement.get("GroupId") or placement.get("GroupName")))
         yield "InvalidPlacementGroup.Unknown", error.message
@@ -156,7 +161,7 @@ def placement_problems(data: Mapping[str, Any], pool: CapacityPool, backend: Any
 def describe_on(instance: Any, data: Mapping[str, Any], backend: Any) -> None:
     """Show the tenancy of a launched instance, its placement group, and its partition."""
     instance.placement.tenancy = (data.get("Placement") or {}).get("Tenancy") or "default"
-    found = _find(data.get("Placement") or {})
+    found = find_group(data.get("Placement") or {})
     if found is None:
         return
     if found.partitions:

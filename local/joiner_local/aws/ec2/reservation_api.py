@@ -28,6 +28,7 @@ from moto.ec2.responses import EC2Response
 from joiner_local.aws.attribute_patches import add_items, replace_attribute, wrap_attribute
 from joiner_local.aws.ec2.capacity_pools import ON_DEMAND, CapacityPool
 from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason, terminate
+from joiner_local.aws.ec2.shared_resources import owner_of
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
 from joiner_local.knob_requests import read_flag, read_number, read_object, read_text, read_whole
@@ -239,7 +240,7 @@ def _shown(one: Reservation, backend: Any) -> dict[str, Any]:
     cancelled = "cancelled" if one.id in RESERVATIONS.cancelled else "expired"
     return {
         "CapacityReservationId": one.id,
-        "OwnerId": ACCOUNT,
+        "OwnerId": owner_of(one.id),
         "InstanceType": one.instance_type,
         "InstancePlatform": "Linux/UNIX",
         "AvailabilityZone": one.zone,

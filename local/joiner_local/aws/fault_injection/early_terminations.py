@@ -6,7 +6,8 @@ reference, StateReason.
 
 Knob: `POST /_local/early-terminations {"instanceType": "m5.large", "code": "Client.InternalError", "message":
 "Client.InternalError: Client error on launch", "afterSeconds": 0.5, "count": 3}`: the next `count` instances of that
-type (`"*"`: of any type) end so. `"count": null` is all from now on; `{"clear": true}` removes all rules.
+type (`"*"`: of any type) end so. `"count": null` is all from now on; `{"clear": true}` removes all rules. Each answer
+shows the rules; so does `{}`, which adds none.
 """
 
 import threading
@@ -71,14 +72,27 @@ def set_early_terminations(asked: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"early-terminations: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
     if asked.get("clear"):
         EARLY_TERMINATIONS.deaths.clear()
-        return {}
+    elif asked:
+        EARLY_TERMINATIONS.deaths.append(_read_rule(asked))
+    return {"rules": [_describe(each) for each in EARLY_TERMINATIONS.deaths if each.count != 0]}
+
+
+def _read_rule(asked: dict[str, Any]) -> EarlyTermination:
     code = str(asked.get("code", "Client.InternalError"))
     reason = EndReason(code, str(asked.get("message") or MESSAGES.get(code, code)))
     count = asked.get("count")
-    EARLY_TERMINATIONS.deaths.append(
-        EarlyTermination(str(asked.get("instanceType", ANY)), reason, read_number(asked, "afterSeconds", 0.5), count)
-    )
-    return {}
+    if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+        raise ValueError(f"early-terminations: count is {count}: give a number from 1 on, or null for all from now on")
+    return EarlyTermination(str(asked.get("instanceType", ANY)), reason, read_number(asked, "afterSeconds", 0.5), count)
+
+
+def _describe(rule: EarlyTermination) -> dict[str, Any]:
+    return {
+        "instanceType": rule.instance_type,
+        "code": rule.reason.code,
+        "afterSeconds": rule.after,
+        "count": rule.count,
+    }
 
 
 def install(aws: LocalAws) -> None:

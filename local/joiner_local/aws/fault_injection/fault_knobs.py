@@ -3,6 +3,7 @@
 guard     {"cluster", "pki"}: start a proxy for the API server; DescribeCluster returns its address from then on
 record    {"on": true}: record calls by roles from now on; {"on": false}: answer them in order, as `calls`
 set       set the rules, see `fault_rules`; {} removes them. Answers `struck`: calls that the previous rules failed
+struck    answers `struck` for the present rules, and keeps them
 pages     {"size": 2}: divide lists into pages of that size, see `small_pages`; 0 ends it
 stop      {"machine", "state", "when": "entered" | "working" | "left", "nth"}: stop the execution once; {} removes it
 pace      {"factor": 0.1}: multiply waits and retry delays of state machines
@@ -28,6 +29,7 @@ def install(aws: LocalAws, machines: StateMachines) -> FaultRules:
             "faults/guard": lambda asked: guard(rules, asked),
             "faults/record": rules.record,
             "faults/set": rules.set,
+            "faults/struck": rules.count,
             "faults/pages": rules.pages.set,
             "faults/stop": stops.set,
             "faults/pace": lambda asked: pace(machines, asked),

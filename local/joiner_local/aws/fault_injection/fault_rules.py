@@ -125,8 +125,17 @@ class FaultRules:
             raise ValueError("faults/set: rules is a list of JSON objects")
         rules = tuple(map(FaultRule.from_knob, wanted))
         with self._lock:
-            struck = [rule.struck for rule in self._rules]
+            counted = self._count()
             self._rules = rules
+        return counted
+
+    def count(self, _asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Knob: answer how many calls the rules have failed until now, together and each."""
+        with self._lock:
+            return self._count()
+
+    def _count(self) -> dict[str, Any]:
+        struck = [rule.struck for rule in self._rules]
         return {"struck": sum(struck), "each": struck}
 
     def record(self, asked: dict[str, Any]) -> dict[str, Any]:

@@ -114,19 +114,40 @@ def ec2() -> Any:
     return ec2_backends[ACCOUNT][REGION]
 
 
-def tags(resource: str) -> Mapping[str, str] | None:
-    """Return the tags of an EC2 resource by its id; empty for a resource without tags."""
-    return dict(ec2().tags.get(resource) or {})
+def owner(resource: str) -> str:
+    """Return the account that owns an EC2 resource."""
+    from joiner_local.aws.ec2.shared_resources import owner_of
+
+    return owner_of(resource)
+
+
+def tags(resource: str) -> Mapping[str, str]:
+    """Return the tags of an EC2 resource by its id; empty for a resource without tags, or of another account."""
+    from joiner_local.aws.ec2.reservation_api import RESERVATIONS
+
+    if owner(resource) != ACCOUNT:
+        return {}
+    reservation = RESERVATIONS.known.get(resource)
+    return dict(reservation.tags if reservation else ec2().tags.get(resource) or {})
+
+
+def placement_group(placement: Mapping[str, Any]) -> tuple[str, Mapping[str, str]] | None:
+    """Return ARN and tags of the placement group that a launch names by its name or id; None for none."""
+    from joiner_local.aws.ec2.placement_groups import find_group
+
+    found = find_group(placement)
+    if found is None:
+        return None
+    return found.arn(REGION), found.tags if owner(found.id) == ACCOUNT else {}
 
 
 def has_instance(identifier: str) -> bool:
     return ec2().get_instance_by_id(identifier) is not None
 
 
-def image_owner(image: str) -> str:
-    """Return the alias of the image's owner if it has one (`amazon`), else the account."""
-    found = ec2().amis.get(image)
-    return "" if found is None else str(getattr(found, "owner_alias", None) or found.owner_id)
+def shown_owner(resource: Any) -> str:
+    """Return the alias of the owner of an image or a snapshot if it has one (`amazon`), else the account."""
+    return str(getattr(resource, "owner_alias", None) or resource.owner_id)
 
 
 def _iam() -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from joiner_local.aws.iam import account_lookups
 from joiner_local.aws.iam.policy_evaluation import RequiredPermission
-from joiner_local.aws.local_aws import ACCOUNT, REGION
+from joiner_local.aws.local_aws import REGION
 
 Tags = Mapping[str, str]
 
@@ -33,12 +33,12 @@ PUBLIC: Final = ("image", "snapshot")
 
 
 def arn(kind: str, identifier: str = "*") -> str:
-    """Return the ARN of a resource of EC2; images belong to no account.
+    """Return the ARN of a resource of EC2 with the account that owns it; images belong to no account.
 
     >>> arn("instance", "i-1"), arn("image", "ami-1")
     ('arn:aws:ec2:us-east-1:123456789012:instance/i-1', 'arn:aws:ec2:us-east-1::image/ami-1')
     """
-    return f"arn:aws:ec2:{REGION}:{'' if kind in PUBLIC else ACCOUNT}:{kind}/{identifier}"
+    return f"arn:aws:ec2:{REGION}:{'' if kind in PUBLIC else account_lookups.owner(identifier)}:{kind}/{identifier}"
 
 
 def ec2_required_permissions(operation: str, params: Mapping[str, Any]) -> Iterator[RequiredPermission] | None:
@@ -128,7 +128,7 @@ def used_resources(data: Mapping[str, Any]) -> Iterator[RequiredPermission]:
         yield RequiredPermission(
             "",
             arn("image", str(image)),
-            {**resource_tag_keys(str(image)), "ec2:owner": (account_lookups.image_owner(str(image)),)},
+            {**resource_tag_keys(str(image)), "ec2:owner": (account_lookups.shown_owner(backend.amis[image]),)},
         )
     subnets, groups = (
         set(filter(None, [data.get("SubnetId")])),
@@ -143,16 +143,15 @@ def used_resources(data: Mapping[str, Any]) -> Iterator[RequiredPermission]:
         yield RequiredPermission(
             "", arn("security-group", each), {**resource_tag_keys(each), "ec2:securitygroupid": (each,)}
         )
-    placement = data.get("Placement") or {}
-    if group := placement.get("GroupName") or placement.get("GroupId"):
-        yield RequiredPermission("", arn("placement-group", str(group)), {})
+    if group := account_lookups.placement_group(data.get("Placement") or {}):
+        yield RequiredPermission("", group[0], _tag_keys(group[1]))
     specification = data.get("CapacityReservationSpecification") or {}
     if reservation := (specification.get("CapacityReservationTarget") or {}).get("CapacityReservationId"):
-        yield RequiredPermission("", arn("capacity-reservation", str(reservation)), {})
+        yield RequiredPermission("", arn("capacity-reservation", str(reservation)), resource_tag_keys(str(reservation)))
     for mapping in data.get("BlockDeviceMappings") or []:
         if snapshot := (mapping.get("Ebs") or {}).get("SnapshotId"):
             found = backend.snapshots.get(snapshot)
-            owner = {"ec2:owner": (str(found.owner_id),)} if found is not None else {}
+            owner = {"ec2:owner": (account_lookups.shown_owner(found),)} if found is not None else {}
             yield RequiredPermission("", arn("snapshot", snapshot), {**resource_tag_keys(snapshot), **owner})
 
 
@@ -181,9 +180,13 @@ def request_tag_keys(tags: Tags) -> dict[str, Sequence[str]]:
 
 
 def resource_tag_keys(resource: str) -> dict[str, Sequence[str]]:
+    """Return the tags of a resource as condition keys."""
+    return _tag_keys(account_lookups.tags(resource))
+
+
+def _tag_keys(tags: Tags) -> dict[str, Sequence[str]]:
     """Return the tags of a resource as condition keys, in both spellings."""
-    tags = (account_lookups.tags(resource) or {}).items()
-    return {f"{prefix}:resourcetag/{key}".lower(): (value,) for prefix in ("aws", "ec2") for key, value in tags}
+    return {f"{prefix}:resourcetag/{key}".lower(): (value,) for prefix in ("aws", "ec2") for key, value in tags.items()}
 
 
 def _tags_of(params: Mapping[str, Any], kind: str) -> dict[str, str]:

@@ -80,6 +80,9 @@ class ClusterView(Protocol):
     def pods_without_node(self) -> Sequence[Mapping[str, Any]]:
         """Return the pods that are bound to no node."""
 
+    def disruption_budgets(self) -> Sequence[Mapping[str, Any]]:
+        """Return the PodDisruptionBudgets."""
+
     def controller(self, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return the controller of a pod or of a ReplicaSet; None if it does not exist, or is of a kind that is not
         read."""
@@ -120,6 +123,10 @@ class ListedCluster:
     def pods_without_node(self) -> Sequence[Mapping[str, Any]]:
         """Return the pods that are bound to no node; far fewer than all, and from the API server's cache."""
         return self._kube.packed(kinds.PODS, fields=f"spec.nodeName=,{NOT_ENDED}")
+
+    def disruption_budgets(self) -> Sequence[Mapping[str, Any]]:
+        """Return the PodDisruptionBudgets."""
+        return self._kube.list(kinds.POD_DISRUPTION_BUDGETS)
 
     def controller(self, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         """Return the controller of a pod; None if it does not exist, or is of a kind that is not read."""

@@ -43,16 +43,16 @@ class PodsOfClaim:
 @dataclass(frozen=True, slots=True)
 class DisruptionRecord:
     """One disruption under way: nodes that go together, and the claims that replace them. Written by mark_nodes
-    (everything but what follows) and settle_disruptions (`requests`, `requested_at`, `written`, `failed_at`;
-    deletes), `refusals` by begin_retirement.
+    (everything but what follows) and settle_disruptions (`requests`, `requested_at`, `written`, `launched`,
+    `failed_at`; deletes), `refusals` by begin_retirement.
 
     `execution` is the ARN of the execution that marked the nodes. `reason` is a `DisruptionReason`, `message` gives it
     with figures. `replacing_pools` are the keys of the pools of the replacements, `deadline` is the time until which
     these must be initialized. `moves` are the pods that must move, by claim; earlier versions counted those of all
     claims in `pods`, by the key of the pool that they leave, and named their controllers in `workloads`. `requests`
     counts the requests to retire the nodes, `requested_at` is the time of the last one. `refusals` counts the requests
-    whose retirement the API server refused. `written`: the claims of the replacements were written. `failed_at` is when
-    its pools backed off, 0 if they did not.
+    whose retirement the API server refused. `written`: the claims of the replacements were written. `launched` names
+    the replacements that had an instance. `failed_at` is when its pools backed off, 0 if they did not.
     """
 
     id: str
@@ -72,6 +72,7 @@ class DisruptionRecord:
     requested_at: int = 0
     failed_at: int = 0
     written: bool = False
+    launched: tuple[str, ...] = ()
     refusals: int = 0
     unreadable: str = ""
     """Why the item cannot be read. Only its id and its readable claims are known then."""
@@ -96,6 +97,7 @@ class DisruptionRecord:
             requested_at=number(item, "requestedAt"),
             failed_at=number(item, "failedAt"),
             written=number(item, "writtenAt") > 0,
+            launched=texts(item, "launched"),
             refusals=len(texts(item, "refused")),
         )
 

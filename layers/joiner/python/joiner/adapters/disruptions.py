@@ -2,14 +2,15 @@
 moved, and one item `PROPOSED` for the last proposal.
 
 A node is tainted only after its item is written, and the item is deleted only after the taint is removed or the node's
-claim is deleted. So a node whose disruption was interrupted by a crash has an item, and the next execution finishes or
-undoes the disruption. An item does not expire: it is needed as long as Joiner is paused, or a node cannot be opened. An
-item that cannot be read concerns the claims that it names; the next execution opens their nodes and deletes it. A claim
-belongs to at most one item: one execution at a time marks nodes, under the lease.
+claim is deleted. So a node whose disruption was interrupted by a crash has an item, and a later execution, to which the
+sweep names the ended one, finishes or undoes the disruption. An item does not expire: it is needed as long as Joiner is
+paused, or a node cannot be opened. An item that cannot be read concerns the claims that it names; the next execution
+opens their nodes and deletes it. A claim belongs to at most one item: one execution at a time marks nodes, under the
+lease.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from joiner.adapters.disruption_items import DisruptionRecord, LastProposal, MovedPods, write_moves
@@ -76,6 +77,10 @@ class Disruptions(DynamoTable):
     def note_written(self, record_id: str, now: int) -> None:
         """Record that the claims of the replacements were written."""
         self._note(record_id, "SET writtenAt = :now", {":now": now})
+
+    def note_launched(self, record_id: str, claims: Collection[str]) -> None:
+        """Record replacements that have an instance."""
+        self._note(record_id, "ADD launched :claims", {":claims": frozenset(claims)})
 
     def note_refusal(self, record_id: str, request: int) -> None:
         """Record that the API server refused the retirement after this request; each request counts once."""

@@ -6,7 +6,7 @@ One function writes each document and later functions read it. Writer and reader
 import json
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -55,6 +55,7 @@ def put_snapshot(
     assignments: Mapping[str, Mapping[str, int]],
     assigned: Mapping[str, Mapping[str, int]],
     in_flight: Collection[str],
+    unwritten: Collection[str] = (),
     pending_classes: Mapping[str, PendingPodClass] | None = None,
     default_spreads: Sequence[Mapping[str, Any]] = (),
     rollouts: Collection[str] = (),
@@ -62,6 +63,7 @@ def put_snapshot(
     """Store the snapshot of the cluster without the fields that planning does not use; return its key.
 
     `assigned` is the assignments as the ledger contains them, `assignments` the part of them that no pod has used yet.
+    `in_flight` and `unwritten` are the fields `entering` and `unwritten` of the snapshot.
     `pending_classes` describes the pending pods of each class, for their back-off. `default_spreads` are the default
     topology spread constraints of the cluster's scheduler; the lists contain the objects that they need. `rollouts` are
     the pods (by key) that a rollout replaces before they leave their node.
@@ -74,6 +76,7 @@ def put_snapshot(
         "assignments": assignments,
         "assigned": assigned,
         "inFlight": sorted(in_flight),
+        "unwritten": sorted(unwritten),
         "ipFamily": task.cluster.ip_family,
         "defaultSpreads": list(default_spreads),
         "rollouts": sorted(rollouts),
@@ -92,6 +95,7 @@ class _KeptParts(TypedDict, total=False):
     assignments: Any
     assigned: Any
     inFlight: Any
+    unwritten: Any
     ipFamily: IpFamily
     defaultSpreads: Any
     rollouts: Any
@@ -130,7 +134,8 @@ def _parse(stored: "_KeptParts", lists: Mapping[str, Any]) -> "Snapshot":
     from joiner.planning import Snapshot
 
     spreads, family = stored.get("defaultSpreads") or (), stored.get("ipFamily", "ipv4")
-    return Snapshot.from_lists(lists, **known, default_spreads=spreads, ip_family=family)
+    world = Snapshot.from_lists(lists, **known, default_spreads=spreads, ip_family=family)
+    return replace(world, unwritten=frozenset(stored.get("unwritten") or ()))
 
 
 def get_pending_classes(store: Store, key: str) -> dict[str, PendingPodClass]:
@@ -221,7 +226,6 @@ def get_validations(store: Store, key: str) -> list[ClassToValidate]:
 
 def record_of(launch: Launch, *, lease_number: int, execution: str) -> LaunchRecord:
     """Return a launch as the ledger stores it: the exact bytes of the request in one field, the rest in another."""
-    details = {name: value for name, value in launch.to_json().items() if name != "request"}
     return LaunchRecord(
         id=launch.id,
         request=launch.request_json(),
@@ -229,8 +233,13 @@ def record_of(launch: Launch, *, lease_number: int, execution: str) -> LaunchRec
         claims=launch.claims,
         lease_number=lease_number,
         execution=execution,
-        details=json.dumps(details, sort_keys=True),
+        details=details_of(launch),
     )
+
+
+def details_of(launch: Launch) -> str:
+    """Return what the ledger stores of a launch besides its request (JSON text)."""
+    return json.dumps({name: value for name, value in launch.to_json().items() if name != "request"}, sort_keys=True)
 
 
 def launch_of(record: LaunchRecord) -> Launch:

@@ -33,6 +33,10 @@ class ConditionFailed(Exception):
     """The condition of a write is false; each caller defines what that means."""
 
 
+class ItemTooLarge(Exception):
+    """DynamoDB refuses a write because the item would be larger than 400 KB."""
+
+
 class DynamoTable:
     """The table of one deployment: `kind` is the partition, `id` the item within it."""
 
@@ -141,6 +145,8 @@ class DynamoTable:
         except ClientError as reason:
             if is_condition_failure(reason):
                 raise ConditionFailed from reason
+            if _is_size_failure(reason):
+                raise ItemTooLarge(f"item {kind} {item_id}: {reason}") from reason
             raise
 
     def _try_update(self, kind: str, item_id: str, expression: str, values: Mapping[str, Any], **more: Any) -> bool:
@@ -241,3 +247,9 @@ def _is_conflict(reason: ClientError) -> bool:
 def is_condition_failure(reason: ClientError) -> bool:
     """Return whether the write failed by its own condition."""
     return reason.response["Error"]["Code"] == "ConditionalCheckFailedException"
+
+
+def _is_size_failure(reason: ClientError) -> bool:
+    """Return whether the write failed because of the size of the item; the code is that of every invalid request."""
+    error = reason.response["Error"]
+    return error["Code"] == "ValidationException" and str(error.get("Message", "")).lower().startswith("item size")

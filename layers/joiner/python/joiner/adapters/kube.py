@@ -145,10 +145,13 @@ class Kube:
         """Return one object; `NotFound` if it does not exist."""
         return self.ask("GET", kind.path(name, namespace=namespace))
 
-    def create(self, kind: Kind, manifest: Mapping[str, Any], *, namespace: str = "") -> Manifest:
-        """Create an object; `AlreadyExists` if its name is taken."""
+    def create(
+        self, kind: Kind, manifest: Mapping[str, Any], *, namespace: str = "", dry_run: bool = False
+    ) -> Manifest:
+        """Create an object; `AlreadyExists` if its name is taken. A dry run only checks whether it could be created."""
         body = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
-        return self.ask("POST", kind.path(namespace=namespace), body, query={"fieldManager": FIELD_MANAGER})
+        query = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
+        return self.ask("POST", kind.path(namespace=namespace), body, query=query)
 
     def replace(
         self, kind: Kind, manifest: Mapping[str, Any], *, namespace: str = "", subresource: str = ""

@@ -1,47 +1,42 @@
 """The ledger of Joiner: one DynamoDB table with consistent reads and conditional writes.
 
-Every rule that prevents two executions from doing the same work is the condition of a write in this module.
+Every rule that prevents two executions from doing the same work is the condition of a write, in this module or in that
+of a kind of items.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from joiner import item_keys
-from joiner.adapters.dynamodb_table import TRANSACTION, ConditionFailed, write_with_retries
+from joiner.adapters.dynamodb_table import TRANSACTION, ConditionFailed
 from joiner.adapters.failed_write_records import FailedWriteRecords
-from joiner.adapters.item_attributes import Item, number, text, written
-from joiner.adapters.item_reading import KNOWN_SCHEMA, SCHEMA_NUMBER
+from joiner.adapters.item_attributes import Item, number, text
+from joiner.adapters.launch_records import LaunchRecords
 from joiner.adapters.ledger_items import (
     Assignment,
     BackOff,
     DoorbellSecrets,
-    LaunchRecord,
     Lease,
     LeaseLost,
     OfferingKey,
-    Pairing,
     Unavailable,
     read_class_verdict,
     read_failed_writes,
 )
+from joiner.adapters.pairing_records import PairingRecords
 from joiner.adapters.pool_hold_records import PoolHoldRecords
 from joiner.adapters.wave_records import WaveRecords
 from joiner.lifecycle.class_verdicts import ClassVerdict, refusals_to_json
 from joiner.lifecycle.launch_back_off import BACK_OFF_RESET_AFTER, extend_back_off, extend_class_back_off
 
-RECORDED_KEPT: Final = 24 * 3600  # a recorded launch is only history; a day is enough to examine it
-SET_CLAIM: Final = "SET claim = :claim, launch = :launch"
 VERDICT_KEPT: Final = 3600  # seconds, longer than a verdict is of use
-UNPAIRED: Final = "attribute_not_exists(claim) OR claim = :claim"
 ASSIGN: Final = "SET classes = :classes, leaseNumber = :number ADD version :one"
 NOT_LATER: Final = "attribute_not_exists(leaseNumber) OR leaseNumber <= :number"
 
 
-class Ledger(PoolHoldRecords, WaveRecords, FailedWriteRecords):
+class Ledger(LaunchRecords, PairingRecords, PoolHoldRecords, WaveRecords, FailedWriteRecords):
     """The ledger of one deployment."""
 
     # The lease
@@ -91,133 +86,6 @@ class Ledger(PoolHoldRecords, WaveRecords, FailedWriteRecords):
     def _lease_of(self, item: Item) -> Lease:
         """Raise UnreadableRecord if the lease cannot be read: nothing is planned under an unreadable lease."""
         return self._read_one(item_keys.LEASE, item, Lease.of)
-
-    # Launches and their instances
-
-    def begin_launch(self, launch: LaunchRecord) -> LaunchRecord:
-        """Store a launch before it is sent, in one transaction with the check that its lease number is current.
-
-        Returns the stored launch: this one, or the one of the same id that an earlier try stored. `LeaseLost` if the
-        lease changed.
-        """
-        check = {
-            "TableName": self._table,
-            "Key": item_keys.item_key(item_keys.LEASE, item_keys.SCALE_UP),
-            "ConditionExpression": "leaseNumber = :number AND holder = :holder",
-            "ExpressionAttributeValues": {
-                ":number": written(launch.lease_number),
-                ":holder": written(launch.execution),
-            },
-        }
-        put = {
-            "TableName": self._table,
-            "Item": _open_launch(launch),
-            "ConditionExpression": "attribute_not_exists(id)",
-        }
-        try:
-            write_with_retries(
-                self._client.transact_write_items, TransactItems=[{"ConditionCheck": check}, {"Put": put}]
-            )
-        except ClientError as reason:
-            if reason.response["Error"]["Code"] != "TransactionCanceledException":
-                raise
-            causes = [each.get("Code") for each in reason.response.get("CancellationReasons", ())]
-            if causes and causes[0] == "ConditionalCheckFailed":
-                raise LeaseLost(f"lease {launch.lease_number} moved on before launch {launch.id} was sent") from reason
-            stored = self.launch(launch.id)
-            if stored is None:
-                raise
-            return stored
-        return launch
-
-    def launch(self, launch_id: str) -> LaunchRecord | None:
-        """Return one launch, or None."""
-        return self._get_one(item_keys.LAUNCH, launch_id, LaunchRecord.of)
-
-    def unrecorded_launches(self) -> list[LaunchRecord]:
-        """Return every launch whose outcome is not yet on its claims: open launches, and those of executions that ended
-        early.
-
-        An unreadable launch is included, with the reason as its `unreadable`: its instances are not garbage, and its
-        readable claims are in flight.
-        """
-        listed = self._query(
-            item_keys.LAUNCH, keep="attribute_not_exists(recorded) OR recorded <> :yes", values={":yes": True}
-        )
-        found = self._read(item_keys.LAUNCH, listed, LaunchRecord.of)
-        reasons = {one.id: one.reason for one in self._unreadable[item_keys.LAUNCH]}
-        broken = [
-            LaunchRecord.of_unreadable(item, reasons[item["id"]["S"]]) for item in listed if item["id"]["S"] in reasons
-        ]
-        return sorted([*found, *broken], key=lambda launch: launch.id)
-
-    def close_launch(self, launch_id: str, outcome: str) -> str:
-        """Close a launch with its outcome (JSON text). The first outcome is final; the stored outcome is returned."""
-        try:
-            self._update(
-                item_keys.LAUNCH,
-                launch_id,
-                "SET #state = :closed, outcome = :outcome",
-                {":closed": "closed", ":outcome": outcome, ":open": "open"},
-                condition="#state = :open",
-                names={"#state": "state"},
-            )
-        except ConditionFailed:
-            stored = self.launch(launch_id)
-            if stored is None:
-                raise
-            return stored.outcome
-        return outcome
-
-    def mark_recorded(self, launch_id: str, now: int) -> None:
-        """Mark a closed launch whose outcome is on its claims. The request is removed now, the item after a day."""
-        self._try_update(
-            item_keys.LAUNCH,
-            launch_id,
-            # The request is tens of KB that each query would read.
-            "SET recorded = :yes, expires = :expires REMOVE #request, #details",
-            {":yes": True, ":expires": now + RECORDED_KEPT, ":closed": "closed"},
-            condition="#state = :closed",
-            names={"#state": "state", "#request": "request", "#details": "details"},
-        )
-
-    def pair(self, instance: str, claim: str, launch: str) -> Pairing:
-        """Record the claim of an instance. The first record is final; the stored pairing is returned."""
-        try:
-            item = self._update(
-                item_keys.INSTANCE,
-                instance,
-                SET_CLAIM,
-                {":claim": claim, ":launch": launch},
-                condition=UNPAIRED,
-            )
-        except ConditionFailed:
-            item = self._get(item_keys.INSTANCE, instance)
-        return self._read_one(item_keys.INSTANCE, item, Pairing.of)
-
-    def pair_all(self, claims: Mapping[str, str], launch: str) -> dict[str, str]:
-        """Record the claims of all instances of a launch, in one request for a hundred instances. Return the claim of
-        each instance, which differs from `claims` where another one was recorded first.
-        """
-        found: dict[str, str] = {}
-        instances = sorted(claims)
-        for start in range(0, len(instances), TRANSACTION):
-            part = {each: claims[each] for each in instances[start : start + TRANSACTION]}
-            values = {each: {":claim": claim, ":launch": launch} for each, claim in part.items()}
-            if self._update_together(item_keys.INSTANCE, SET_CLAIM, values, condition=UNPAIRED):
-                found |= part
-            else:
-                found |= {each: self.pair(each, claim, launch).claim for each, claim in part.items()}
-        return found
-
-    def pairings(self, instances: Iterable[str]) -> dict[str, Pairing]:
-        """Return the pairings of those of `instances` that Joiner launched or adopted, by instance id."""
-        listed = self._get_each(item_keys.INSTANCE, instances)
-        return {pairing.instance: pairing for pairing in self._read(item_keys.INSTANCE, listed, Pairing.of)}
-
-    def forget_instance(self, instance: str) -> None:
-        """Delete the record of a terminated instance. Later events about it are ignored."""
-        self._delete(item_keys.INSTANCE, instance)
 
     # Assignments
 
@@ -376,20 +244,3 @@ def _assignment(item: Item) -> Assignment:
     classes = {str(each["class"]): int(each["count"]) for each in json.loads(text(item, "classes") or "[]")}
     numbers = number(item, "version"), number(item, "leaseNumber")
     return Assignment(text(item, "id"), classes, *numbers, read_failed_writes(item))
-
-
-def _open_launch(launch: LaunchRecord) -> dict[str, Any]:
-    """Return the item of a launch that has not been sent."""
-    return {
-        "kind": written(item_keys.LAUNCH),
-        SCHEMA_NUMBER: written(KNOWN_SCHEMA),
-        "id": written(launch.id),
-        "request": written(launch.request),
-        "token": written(launch.token),
-        "claims": written(tuple(sorted(launch.claims))),
-        "leaseNumber": written(launch.lease_number),
-        "execution": written(launch.execution),
-        "details": written(launch.details),
-        "state": written("open"),
-        "recorded": written(False),
-    }

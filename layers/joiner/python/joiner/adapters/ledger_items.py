@@ -179,7 +179,9 @@ class LaunchRecord:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """An instance that Joiner launched. Written by launch_instances."""
+    """An instance of a claim, and the launch that created it: empty if this deployment did not launch it. Written by
+    launch_instances, and by survey_instances for claims that it sees without a record.
+    """
 
     instance: str
     claim: str
@@ -212,21 +214,24 @@ class Retirement:
     functions that act for the owner (`seen_at`; terminate_instances withdraws a wrongly reported loss) and forget_nodes
     (deletes).
 
-    `owner` is an execution's ARN, empty without an owner. `seen_at` is the owner's last check, 0 if unknown. `deadline`
-    is 0 without a deadline and only becomes earlier. `back_off_until` is the time until which the claim may stay
-    without an owner (`joiner.lifecycle.retirement_back_off`). `ends_by` is the time by which the owner has ended in any
-    case, 0 for an owner whose state can be queried. `launch_failure` is EC2's reason for an instance that ended at its
-    launch, and `state_reason` its StateReason if it ended otherwise, both written by handle_interruption and
-    survey_instances. `noted_at` is the time of the last noted interruption,
-    0 if none, and `instance` is the instance of that interruption. `console` is where survey_instances stored the
-    console output of an instance whose node never registered, and the cause that it gives; `console_reads` counts the
-    reads of that output.
+    `owner` is an execution's ARN, empty without an owner. `seen_at` is the owner's last check, 0 if unknown. `attempt`
+    counts the executions that have begun since one of its pods left, and `progressed_at` is the time of a pass in which
+    one left, 0 if none did; it is written at most once a minute. `deadline` is 0 without a deadline and only becomes
+    earlier. `back_off_until` is the time until which the claim may stay without an owner
+    (`joiner.lifecycle.retirement_back_off`). `ends_by` is the time by which the owner has ended in any case, 0 for an
+    owner whose state can be queried. `launch_failure` is EC2's reason for an instance that ended at its launch, and
+    `state_reason` its StateReason if it ended otherwise, both written by handle_interruption and survey_instances.
+    `noted_at` is the time of the last noted interruption, 0 if none. `instance` is the instance of that interruption,
+    else that of the claim when its retirement began. `console` is where survey_instances stored the console output of
+    an instance whose node never registered, and the cause that it gives; `console_reads` counts the reads of that
+    output.
     """
 
     claim: str
     _: KW_ONLY
     owner: str = ""
     attempt: int = 0
+    progressed_at: int = 0
     reasons: tuple[str, ...] = ()
     deadline: int = 0
     since: int = 0
@@ -259,6 +264,7 @@ class Retirement:
             claim=text(item, "id"),
             owner=text(item, "owner"),
             attempt=number(item, "attempt"),
+            progressed_at=number(item, "progressedAt"),
             reasons=texts(item, "reasons"),
             deadline=number(item, "deadline"),
             since=number(item, "since"),

@@ -4,35 +4,27 @@ Nothing is done about an absence before a second survey confirms it (`joiner.lif
 long as every survey finds the absence.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Collection
 
-from joiner.adapters.dynamodb_table import DynamoTable
-from joiner.adapters.item_attributes import number, text
+from joiner.adapters.lasting_records import KEPT, LastingRecords
 from joiner.item_keys import ABSENT, IMPAIRED, UNUSED
 
-KEPT: Final = 24 * 3600  # seconds; if the sweeps stop, the first survey after a day starts again
 
-
-class Absences(DynamoTable):
-    """The records of absences."""
+class Absences(LastingRecords):
+    """The records of absences. If the sweeps stop, the first survey after a day starts again."""
 
     _kind = ABSENT
 
-    def since(self) -> Mapping[str, int]:
-        """Return the time of each absence's first survey, in epoch seconds."""
-        return dict(
-            self._read(self._kind, self._query(self._kind), lambda item: (text(item, "id"), number(item, "since")))
-        )
-
     def keep(self, seen: Collection[str], known: Collection[str], now: int) -> None:
-        """Record the absences that are `seen` now, and delete the `known` ones that are not.
+        """Record the absences that are `seen` now, postpone the end of those that end soon, and delete the `known` ones
+        that are not seen.
 
         An unreadable record starts again: nothing is done about it before two more surveys.
         """
         for each in sorted(self.unreadable_ids(self._kind)):
             self._delete(self._kind, each)
-        for each in sorted(set(seen) - set(known)):
+        lasting = set(known) & self._ends.keys() - set(self.ending(now))
+        for each in sorted(set(seen) - lasting):
             values = {":now": now, ":expires": now + KEPT}
             self._update(self._kind, each, "SET since = if_not_exists(since, :now), expires = :expires", values)
         for each in sorted(set(known) - set(seen)):

@@ -6,6 +6,7 @@ nodes are retired), `keep` (nothing acts, and the stack may be deleted while nod
 while the deletion of the stack checks for nodes).
 """
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
@@ -33,14 +34,16 @@ class Pause:
         self._stops = STOPS_LAUNCHES if launching else STOPS_EVERYTHING
 
     def value(self) -> str:
-        """Return the parameter's current value; `false` if the parameter does not exist."""
+        """Return the parameter's current value; `false` if the parameter does not exist. Raises ``ResponseParserError``
+        if something else than AWS answers.
+        """
         try:
             answer = self._client.get_parameter(Name=self._name)
         except ClientError as error:
             if error.response["Error"]["Code"] == "ParameterNotFound":
                 return ACTING
             raise
-        return str(answer["Parameter"]["Value"])
+        return str(_parameter_of(answer)["Value"])
 
     def on(self) -> bool:
         """Return whether Joiner is paused at this moment."""
@@ -54,6 +57,12 @@ class Pause:
         """Write one of the values. A parameter that was not deployed is not created: its cluster's name may be
         misspelt. Raises ``ResponseParserError`` if something else than AWS answers, which boto3 takes for a success.
         """
-        if "Parameter" not in self._client.get_parameter(Name=self._name):
-            raise ResponseParserError("the answer has no Parameter")
+        _parameter_of(self._client.get_parameter(Name=self._name))
         self._client.put_parameter(Name=self._name, Value=value, Type="String", Overwrite=True)
+
+
+def _parameter_of(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "Parameter" not in answer:  # boto3 takes any answer for a success
+        raise ResponseParserError("the answer has no Parameter")
+    found: Mapping[str, Any] = answer["Parameter"]
+    return found

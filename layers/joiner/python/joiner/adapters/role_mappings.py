@@ -44,10 +44,11 @@ class RoleMapping:
         """Return the mapping that nodes with this role need in order to join. That of Windows nodes also admits Linux
         nodes.
 
-        >>> RoleMapping.of_nodes("arn:aws:iam::1:role/node", windows=True).groups
-        ('system:bootstrappers', 'system:nodes', 'eks:kube-proxy-windows')
+        >>> made = RoleMapping.of_nodes("arn:aws:iam::1:role/teams/web/node", windows=True)
+        >>> made.arn, made.groups
+        ('arn:aws:iam::1:role/node', ('system:bootstrappers', 'system:nodes', 'eks:kube-proxy-windows'))
         """
-        return cls(arn, NODE_USERNAME, (*NODE_GROUPS, WINDOWS_GROUP) if windows else NODE_GROUPS)
+        return cls(without_path(arn), NODE_USERNAME, (*NODE_GROUPS, WINDOWS_GROUP) if windows else NODE_GROUPS)
 
     @classmethod
     def of_sessions(cls, arn: str, groups: Collection[str]) -> "RoleMapping":
@@ -56,14 +57,26 @@ class RoleMapping:
         >>> RoleMapping.of_sessions("arn:aws:iam::1:role/sweep", ["joiner:viewer"]).username
         'arn:aws:sts::1:assumed-role/sweep/{{SessionName}}'
         """
-        start, _, role = arn.rpartition(":role/")
-        name = role.rpartition("/")[2]
+        bare = without_path(arn)
+        start, _, name = bare.rpartition(":role/")
         sessions = f"{start.replace(':iam:', ':sts:')}:assumed-role/{name}/{{{{SessionName}}}}"
-        return cls(f"{start}:role/{name}", sessions, tuple(groups))
+        return cls(bare, sessions, tuple(groups))
 
     def entry(self) -> dict[str, Any]:
         """Return the entry of `mapRoles`."""
         return {"rolearn": self.arn, "username": self.username, "groups": list(self.groups)}
+
+
+def without_path(arn: str) -> str:
+    """Return the ARN of a role without its path, because the sessions of a role do not show it.
+
+    Source: EKS user guide, "Troubleshoot IAM" (a role with a path in aws-auth).
+
+    >>> without_path("arn:aws:iam::1:role/teams/web/node"), without_path("arn:aws:iam::1:role/node")
+    ('arn:aws:iam::1:role/node', 'arn:aws:iam::1:role/node')
+    """
+    start, _, role = arn.rpartition(":role/")
+    return f"{start}:role/{role.rpartition('/')[2]}"
 
 
 def read_mappings(text: str) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ from joiner.pools.node_class import field_path
 
 OF_KUBELET: Final = ("maxPods", "podsPerCore", "kubeReserved", "systemReserved", "evictionHard")
 """The kubelet's settings that decide what pods can use of a node."""
+UNSET_PODS_PER_CORE: Final = ("podsPerCore", 0)  # the kubelet's default, without a limit
 INTERFACES: Final = "networkInterfaces"
 VOLUMES: Final = MAPPINGS
 RESERVED_INTERFACES: Final = "reservedInterfaces"
@@ -98,7 +99,7 @@ def list_capacity_settings(node_class: NodeClass | None, pool: NodePool) -> list
     found = [
         CapacitySetting(name, f"{path}.{name}", format_value(config[name]), owner, _list_resources(name, config[name]))
         for name in OF_KUBELET
-        if name in config
+        if name in config and (name, config[name]) != UNSET_PODS_PER_CORE
     ]
     if node_class is not None:
         resources = frozenset({PODS, MEMORY, *ADDED_DEVICES})

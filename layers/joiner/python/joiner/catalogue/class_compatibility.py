@@ -143,7 +143,7 @@ def _find_other_labels(
     for key in pool.requirements.unmet(labels):
         if key in OF_CLASS and key not in unknown:
             has = f"{key} {labels[key]}" if key in labels else f"no label {key}"
-            cause = f"its nodes have {has}, and the pool requires {key} {pool.requirements[key]}"
+            cause = f"its nodes have {has}, and the pool requires {pool.describe_requirement(key)}"
             field = "spec.placementGroupSelector" if key in OF_GROUP else _field_of_family(own)
             return Exclusion(field, cause, "the requirement of the pool")
     return None

@@ -31,13 +31,9 @@ def requires_dedicated(requirements: Requirements) -> bool:
 
 
 def find_allowed_tenancies(pool: NodePool) -> list[str]:
-    """Return the tenancies that a pool allows; a label of its template is a requirement, as in Karpenter.
-
-    The labels of a claim that a user copied may be those of another node: there only the requirements count.
-    """
+    """Return the tenancies that a pool allows."""
     allowed = pool.requirements.on(names.TENANCY)
-    label = "" if pool.claim else pool.labels.get(names.TENANCY, "")
-    return [one for one in names.TENANCIES if one in allowed and label in ("", one)]
+    return [one for one in names.TENANCIES if one in allowed]
 
 
 def takes_dedicated(group: PlacementGroup | None) -> bool:
@@ -61,7 +57,8 @@ def list_tenancies(pool: NodePool, group: PlacementGroup | None = None, *, dedic
     >>> open_pool = NodePool("open", NodeClassRef("EC2NodeClass", "default"))
     >>> list_tenancies(open_pool, dedicated_required=True)
     ('default', 'dedicated')
-    >>> list_tenancies(replace(open_pool, labels={names.TENANCY: "dedicated"}), dedicated_required=False)
+    >>> dedicated = Requirements.from_labels({names.TENANCY: "dedicated"})
+    >>> list_tenancies(replace(open_pool, requirements=dedicated), dedicated_required=False)
     ('dedicated',)
     """
     allowed = find_allowed_tenancies(pool)

@@ -107,7 +107,7 @@ def find_missing_reservations(pool: NodePool, closed: str) -> InvalidManifest | 
     """
     if pool.claim or not closed.startswith(RESERVED_ONLY) or NONE_FREE in closed:
         return None
-    field = f"{pool.node_path}.requirements[{names.CAPACITY_TYPE}]"
+    field = pool.requirement_field(names.CAPACITY_TYPE)
     return InvalidManifest(pool.key, field, write_values(pool.requirements.on(names.CAPACITY_TYPE)), closed, "warning")
 
 

@@ -25,6 +25,7 @@ from typing import Final
 
 from joiner import names
 from joiner.catalogue.allocatable import ADDED_DEVICES
+from joiner.catalogue.ec2_instance_types import GPU_RESOURCES
 from joiner.catalogue.instance_types import Catalogue, InstanceType
 from joiner.cluster import Resources, ValueSet
 from joiner.pools import InvalidManifest, NodePool
@@ -51,6 +52,8 @@ FIXED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Keys that have these values, whatever the catalogue lists."""
 EXCLUDES_NOTHING: Final = "it excludes nothing"
+DEVICE_NAMES: Final = frozenset(GPU_RESOURCES.values())
+"""Resources of instance types that other catalogues have: they are not misspelt."""
 OF_NODES: Final = frozenset({names.HOSTNAME, names.ZONE_ID, names.OS})
 """Keys whose values come from nodes or node classes. The catalogue does not list these values."""
 
@@ -85,7 +88,7 @@ def describe_unknown_values(pool: NodePool, key: str, unknown: list[str], known:
     more = f" and {len(unknown) - MOST_SHOWN} more" if len(unknown) > MOST_SHOWN else ""
     listed = ", ".join(unknown[:MOST_SHOWN]) + more
     return InvalidManifest(
-        pool.key, f"{pool.node_path}.requirements[{key}]", format_value(listed), _remedy(key, unknown, known), "warning"
+        pool.key, pool.requirement_field(key), format_value(listed), _remedy(key, unknown, known), "warning"
     )
 
 
@@ -145,6 +148,8 @@ resource; did you mean nvidia.com/gpu?
 
 def _meant(name: str, known: Collection[str]) -> str:
     """Return the resources that a name may stand for, as a question; devices are often named without their domain."""
+    if name in DEVICE_NAMES:
+        return ""
     near = suggest_resources(name, known)
     return f"; did you mean {' or '.join(near)}?" if near else f"; there are {', '.join(sorted(LIMITED))} and devices"
 
@@ -210,7 +215,8 @@ kubernetes.io/arch, 1 node.kubernetes.io/instance-type
             of_kind |= decided - unmet
         met.update(of_kind)
     alone = ", ".join(f"{met[key]} {'meet ' if not at else ''}{key}" for at, key in enumerate(sorted(decided)))
-    remedy = f"no instance type of the catalogue meets all of them; alone, {alone}"
+    labels = f"; {pool.labels_path} has {' and '.join(pool.instance_labels)}" if pool.instance_labels else ""
+    remedy = f"no instance type of the catalogue meets all of them; alone, {alone}{labels}"
     return (
         InvalidManifest(
             pool.key, f"{pool.node_path}.requirements", format_value(str(pool.requirements)), remedy, "warning"
@@ -239,7 +245,7 @@ def close_unsatisfiable_pools(
     catalogue of the cluster may have more types.
     """
     listed = list(problems)
-    doubtful = {one.object for one in listed if ".requirements" in one.field and one.severity == "warning"}
+    doubtful = {one.object for one in listed if _is_of_requirements(one) and one.severity == "warning"}
     closed = {
         pool.key
         for pool in pools
@@ -247,10 +253,15 @@ def close_unsatisfiable_pools(
     }
     return tuple(
         replace(one, severity="error")
-        if one.object in closed and ".requirements" in one.field and not one.remedy.startswith(EXCLUDES_NOTHING)
+        if one.object in closed and _is_of_requirements(one) and not one.remedy.startswith(EXCLUDES_NOTHING)
         else one
         for one in listed
     )
+
+
+def _is_of_requirements(one: InvalidManifest) -> bool:
+    """Return whether a problem is in the requirements of a pool, or in a label of its template."""
+    return ".requirements" in one.field or one.field.startswith(("spec.template.metadata.labels[", "spec.labels["))
 
 
 def list_values(key: str, catalogue: Catalogue) -> Iterable[str]:

@@ -23,20 +23,11 @@ Manifest = Mapping[str, Any]
 
 PODS: Final = "pods"
 MIRROR: Final = "kubernetes.io/config.mirror"
+READ_ANNOTATIONS: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE, names.DO_NOT_EVICT, names.POD_DELETION_COST)
+"""The annotations of pods that Joiner reads, besides its own."""
 CONDITIONS: Final = ("PodScheduled", "PodResizePending")
 """The conditions of a pod that Joiner uses. Of Ready, only one that is not True is kept: a pod without it is ready."""
 
-PodAnnotations = TypedDict(
-    "PodAnnotations",
-    {
-        names.DO_NOT_DISRUPT: Any,  # type: ignore[misc]  # keys are constants
-        names.DO_NOT_EVICT: Any,
-        names.POD_DELETION_COST: Any,
-        names.DRAIN: Any,
-        MIRROR: Any,
-    },
-    total=False,
-)
 ListedObject = TypeVar("ListedObject")
 ListMetadata = TypedDict("ListMetadata", {"continue": str | None}, total=False)
 
@@ -58,14 +49,14 @@ class Metadata(TypedDict, total=False):
 
 
 class PodMetadata(TypedDict, total=False):
-    """The decoded metadata of a pod, with the annotations that Joiner reads."""
+    """The decoded metadata of a pod. Of its annotations, those that Joiner reads are kept, and misspelt ones."""
 
     name: Any
     namespace: Any
     uid: Any
     resourceVersion: Any
     labels: Any
-    annotations: PodAnnotations | None
+    annotations: dict[str, Any] | None
     deletionTimestamp: Any
     creationTimestamp: Any
     ownerReferences: Any
@@ -99,6 +90,7 @@ class PodSpec(TypedDict, total=False):
     hostNetwork: Any
     nodeName: Any
     nodeSelector: Any
+    os: Any
     overhead: Any
     priority: Any
     priorityClassName: Any
@@ -138,6 +130,8 @@ class PodStatus(TypedDict, total=False):
     conditions: list[ListedCondition] | None
     containerStatuses: list[ListedContainerStatus] | None
     initContainerStatuses: list[ListedContainerStatus] | None
+    resources: Any
+    allocatedResources: Any
 
 
 class ListedPod(TypedDict, total=False):
@@ -249,12 +243,22 @@ def _read_whole(page: bytes) -> dict[str, Any]:
 
 
 def _drop_unread(pod: dict[str, Any]) -> None:
-    """Drop conditions, volumes and container statuses that Joiner does not use; every running pod has some of them."""
-    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    """Drop annotations, conditions, volumes and container statuses that Joiner does not use; every running pod has some
+    of them."""
+    metadata, spec, status = pod.get("metadata") or {}, pod.get("spec") or {}, pod.get("status") or {}
+    if annotations := metadata.pop("annotations", None):
+        read = {key: value for key, value in annotations.items() if is_read_annotation(key) or key == MIRROR}
+        if read:
+            metadata["annotations"] = read
     _keep(spec, "volumes", lambda one: one.get("persistentVolumeClaim") or one.get("ephemeral"))
     _keep(status, "conditions", _is_used_condition)
     for kind in ("containerStatuses", "initContainerStatuses"):
         _keep(status, kind, lambda one: one.get("resources") or one.get("allocatedResources"))
+
+
+def is_read_annotation(key: str) -> bool:
+    """Return whether Joiner reads an annotation of a pod; it reports those that have its prefix and no effect."""
+    return key in READ_ANNOTATIONS or key.startswith(names.PREFIX)
 
 
 def _is_used_condition(one: Manifest) -> bool:

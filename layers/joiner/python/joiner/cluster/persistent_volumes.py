@@ -15,7 +15,7 @@ from joiner import names
 from joiner.cluster.invalid_field import InvalidField
 from joiner.cluster.label_values import ValueSet
 from joiner.cluster.requirements import Requirement, Requirements
-from joiner.cluster.static_volumes import StaticVolumes
+from joiner.cluster.static_volumes import StaticVolumes, name_class
 
 Manifest = Mapping[str, Any]
 
@@ -127,7 +127,7 @@ class Volumes:
         key = f"{namespace}/{name}"
         claim = self.volume_claims.get(key) or {}
         spec: Manifest = claim.get("spec") or {}
-        storage = None if not claim or spec.get("volumeName") else self._class_of(spec)
+        storage = None if not claim or spec.get("volumeName") else self._class_of(claim)
         if storage is None or storage.get("provisioner") != NO_PROVISIONER:
             return None
         if key not in self._found:
@@ -176,7 +176,7 @@ class Volumes:
                 driver, handle = _driver(volume.get("spec") or {})
                 found.add((driver, handle or str(spec["volumeName"])))
             elif claim:
-                found.add((self._driver_to_come(spec), f"{namespace}/{name}"))
+                found.add((self._driver_to_come(claim), f"{namespace}/{name}"))
         return frozenset((driver, volume) for driver, volume in found if driver)
 
     def limited(self, namespace: str, volume_claims: Iterable[str]) -> frozenset[tuple[str, str]]:
@@ -207,20 +207,20 @@ class Volumes:
         spec: Manifest = claim.get("spec") or {}
         if not claim or spec.get("volumeName"):
             return False
-        driver = self._driver_to_come(spec)
+        driver = self._driver_to_come(claim)
         return driver != NO_PROVISIONER and self.zonal.get(driver, driver not in EVERYWHERE)
 
-    def _driver_to_come(self, spec: Manifest) -> str:
+    def _driver_to_come(self, claim: Manifest) -> str:
         """Return the driver of the volume that the class of the claim will provision."""
-        maker = (self._class_of(spec) or {}).get("provisioner") or ""
+        maker = (self._class_of(claim) or {}).get("provisioner") or ""
         return IN_TREE.get(maker, maker)
 
-    def _class_of(self, spec: Manifest) -> Manifest | None:
+    def _class_of(self, claim: Manifest) -> Manifest | None:
         """Return the storage class of the claim.
 
-        A claim without the field gets the default class. A claim with an empty name has no class.
+        A claim without a name of a class gets the default class. A claim with an empty name has no class.
         """
-        name = spec.get("storageClassName")
+        name = name_class(claim)
         if name is not None:
             return self.classes.get(name)
         return next((one for _, one in sorted(self.classes.items()) if _is_default(one)), None)
@@ -245,8 +245,7 @@ class Volumes:
         return _places(volume)
 
     def _of_class(self, namespace: str, name: str, claim: Manifest) -> tuple[Requirements, ...]:
-        spec: Manifest = claim.get("spec") or {}
-        called, storage = spec.get("storageClassName"), self._class_of(spec)
+        called, storage = name_class(claim), self._class_of(claim)
         if not called and storage is None:
             raise VolumeUnusable(f"PersistentVolumeClaim {name} is not bound and has no storage class")
         if storage is None:

@@ -36,6 +36,7 @@ SPEC_FIELDS: Final = (
     "affinity",
     "hostNetwork",
     "nodeSelector",
+    "os",
     "overhead",
     "priority",
     "priorityClassName",
@@ -61,6 +62,10 @@ IDENTITY_LABELS: Final = frozenset(
 """Labels that differ between replicas and revisions, and labels that the pod gets with its binding (PodTopologyLabels,
 since 1.35: those of the node, and Joiner's). They do not make a class, unless the pod's own rules name them.
 """
+
+NO_REQUIREMENTS: Final = Requirements()
+ON_WINDOWS: Final = Requirements.from_labels({names.OS: "windows"})
+NOT_ON_WINDOWS: Final = Requirements({names.OS: ~ON_WINDOWS[names.OS]})
 
 
 def encode_constraints(manifest: Manifest) -> bytes:
@@ -97,9 +102,9 @@ def _container(container: Manifest) -> dict[str, Any]:
 
 
 def _resizing(spec: Manifest, status: Manifest) -> dict[str, Any]:
-    """Return the allocated resources of containers, where they differ from the requests.
+    """Return the allocated resources of containers and of the pod as a whole, where they differ from the requests.
 
-    Kubelets report them for every running container.
+    Kubelets report them for every running container, and for every pod with pod-level resources.
     """
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     asked = {each.get("name"): (each.get("resources") or {}).get("requests") for each in containers}
@@ -113,14 +118,16 @@ def _resizing(spec: Manifest, status: Manifest) -> dict[str, Any]:
         for kind in names
         if status.get(kind)
     }
+    if spec.get("resources") and not _has_what_it_asks_for(status, spec["resources"].get("requests")):
+        kept |= {name: status[name] for name in ("resources", "allocatedResources") if status.get(name)}
     pending = [one for one in status.get("conditions") or () if one.get("type") == "PodResizePending"]
     if pending:
         kept["conditions"] = [{"type": one.get("type"), "reason": one.get("reason")} for one in pending]
     return {kind: items for kind, items in kept.items() if items}
 
 
-def _has_what_it_asks_for(container_status: Manifest, asked: Manifest | None) -> bool:
-    given = ((container_status.get("resources") or {}).get("requests"), container_status.get("allocatedResources"))
+def _has_what_it_asks_for(status: Manifest, asked: Manifest | None) -> bool:
+    given = ((status.get("resources") or {}).get("requests"), status.get("allocatedResources"))
     return all(each == asked for each in given if each is not None)
 
 
@@ -193,6 +200,9 @@ class PodConstraints:
     priority: int = 0
     priority_class: str = ""
     scheduler: str = "default-scheduler"
+    system: str = ""
+    """The operating system that the pod declares (``spec.os.name``). Schedulers do not heed it, and the kubelet of
+    another system refuses the pod."""
 
     @classmethod
     def from_kube(cls, manifest: Manifest) -> "PodConstraints":
@@ -220,10 +230,30 @@ class PodConstraints:
         return bool(matching) and all(toleration.tolerates_for(taint, seconds) for toleration in matching)
 
     def suits(self, labels: Mapping[str, str], name: str) -> bool:
-        """Return whether nodeSelector and required node affinity accept a node with these labels and this name."""
+        """Return whether the pod may run on a node with these labels and this name: whether nodeSelector, required node
+        affinity and the declared operating system accept it."""
+        return self.selects(labels, name) and self.nodes_of_system.allow(labels)
+
+    def selects(self, labels: Mapping[str, str], name: str) -> bool:
+        """Return whether nodeSelector and required node affinity accept a node with these labels and this name.
+
+        With ``nodeAffinityPolicy: Honor``, kube-scheduler counts such nodes for the pod's topology spread constraints,
+        whatever operating system they have.
+        """
         return self.selector.allow(labels) and (
             self.terms is None or any(term.suits(labels, name) for term in self.terms)
         )
+
+    @property
+    def nodes_of_system(self) -> Requirements:
+        """Return the requirement of the declared operating system on nodes. Nodes without the label run Linux.
+
+        >>> print(PodConstraints(system="windows").nodes_of_system, PodConstraints(system="linux").nodes_of_system)
+        kubernetes.io/os In [windows] kubernetes.io/os NotIn [windows]
+        """
+        if not self.system:
+            return NO_REQUIREMENTS
+        return ON_WINDOWS if self.system == "windows" else NOT_ON_WINDOWS
 
     @property
     def suits_no_node(self) -> bool:
@@ -231,10 +261,15 @@ class PodConstraints:
         return self.terms is not None and all(term.empty for term in self.terms)
 
     def on_new_nodes(self) -> tuple[Requirements, ...]:
-        """Return the requirements on a new node: alternatives, each the selector with one term.
+        """Return the requirements on a new node: alternatives, each the selector with one term and the declared
+        operating system.
 
         Terms that require a node name are omitted.
         """
+        return tuple(one & self.nodes_of_system for one in self.selected_new_nodes())
+
+    def selected_new_nodes(self) -> tuple[Requirements, ...]:
+        """Return ``on_new_nodes`` without the declared operating system, as in ``selects``."""
         if self.terms is None:
             return (self.selector,)
         return tuple(self.selector & term.labels for term in self.terms if term.suits_new_nodes)
@@ -272,6 +307,7 @@ def decode_constraints(kept: bytes) -> PodConstraints:
         priority=int(spec.get("priority") or 0),
         priority_class=spec.get("priorityClassName") or "",
         scheduler=spec.get("schedulerName") or "default-scheduler",
+        system=(spec.get("os") or {}).get("name") or "",
     )
 
 

@@ -8,18 +8,21 @@ running pod that is not ready may be evicted without the budget's consent if its
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from joiner.cluster.invalid_field import InvalidField
 from joiner.cluster.label_selectors import LabelSelector
 from joiner.cluster.pods import Pod
+
+NONE: Final = (0, "0%")
 
 
 @dataclass(frozen=True, slots=True)
 class PodDisruptionBudget:
     """One budget. ``allowed`` is the number of pods that may be evicted now.
 
-    ``healthy_enough`` is whether as many pods are ready as the budget wants.
+    ``healthy_enough`` is whether as many pods are ready as the budget wants. ``never_allows`` is whether its numbers
+    allow no eviction of a ready pod, however many there are.
     """
 
     namespace: str
@@ -28,6 +31,7 @@ class PodDisruptionBudget:
     allowed: int = 0
     always_allows_unhealthy: bool = False
     healthy_enough: bool = False
+    never_allows: bool = False
 
     @classmethod
     def from_kube(cls, manifest: Mapping[str, Any]) -> "PodDisruptionBudget":
@@ -44,6 +48,7 @@ class PodDisruptionBudget:
             allowed=int(status.get("disruptionsAllowed") or 0),
             always_allows_unhealthy=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
             healthy_enough=int(status.get("currentHealthy") or 0) >= int(status.get("desiredHealthy") or 0) > 0,
+            never_allows=spec.get("maxUnavailable") in NONE or spec.get("minAvailable") == "100%",
         )
 
     @property

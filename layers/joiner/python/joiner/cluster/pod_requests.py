@@ -1,8 +1,8 @@
 """The requests of a pod, computed as kube-scheduler does.
 
 Sources: Kubernetes, "Sidecar Containers" (resource sharing within containers), "Pod Overhead", "Pod-level resources",
-KEP-1287 (in-place resize). Init containers run one after the other, so the largest counts. Init containers that restart
-continue to run, so they add to everything that starts after them.
+KEP-1287 (in-place resize), KEP-5419 (in-place resize of pod-level resources). Init containers run one after the other,
+so the largest counts. Init containers that restart continue to run, so they add to everything that starts after them.
 
 >>> sidecar = {"restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}
 >>> first = {"resources": {"requests": {"cpu": "2"}}}
@@ -38,7 +38,9 @@ def sum_pod_requests(spec: Manifest, status: Manifest | None = None) -> Resource
     counted = dict(_sum_of_containers(spec, resized, infeasible=infeasible))
     if spec.get("resources"):
         _check_pod_level(spec, _sum_of_containers(spec, {}, infeasible=False) if resized else counted)
-    counted.update(_pod_level(spec, counted))
+    pod_level = _pod_level(spec, counted)
+    actual = _given(status or {}) if pod_level else {}
+    counted.update({name: _in_resize(asked, actual.get(name), infeasible) for name, asked in pod_level.items()})
     return (Resources(counted) + _read(spec.get("overhead"), "overhead") + Resources({PODS: 1})).without_zeros()
 
 
@@ -76,10 +78,22 @@ def _resized(status: Manifest) -> dict[str, Resources]:
     for container in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
         given = (container.get("resources") or {}).get("requests")
         if given is not None or container.get("allocatedResources") is not None:
-            found[container.get("name") or ""] = Resources.from_kube(given) | Resources.from_kube(
-                container.get("allocatedResources")
-            )
+            found[container.get("name") or ""] = _given(container)
     return found
+
+
+def _given(status: Manifest) -> Resources:
+    """Return the larger of what a container or a pod has and what is allocated to it, by its status."""
+    return Resources.from_kube((status.get("resources") or {}).get("requests")) | Resources.from_kube(
+        status.get("allocatedResources")
+    )
+
+
+def _in_resize(asked: int, actual: int | None, infeasible: bool) -> int:
+    """Return what counts of a pod-level request: the larger amount, or what the pod has if a resize is infeasible."""
+    if actual is None:
+        return asked
+    return actual if infeasible else max(asked, actual)
 
 
 def _check_pod_level(spec: Manifest, asked: Mapping[str, int]) -> None:

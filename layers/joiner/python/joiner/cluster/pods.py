@@ -16,8 +16,7 @@ from joiner.cluster.taints import DISRUPTED_TAINT
 
 Manifest = Mapping[str, Any]
 
-READ_ANNOTATIONS: Final = (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT, names.POD_DELETION_COST, names.DRAIN)
-"""The annotations of pods that Joiner reads."""
+NOTHING_CLAIMED: Final[Mapping[str, str]] = MappingProxyType({})
 GRACE: Final = "terminationGracePeriodSeconds"
 DEFAULT_GRACE_SECONDS: Final = 30
 """That of a pod without the field. Source: Kubernetes, "Pod Lifecycle"."""
@@ -60,6 +59,10 @@ class Pod:
     deletion_cost: int = 0
     leaves_by_rollout: bool = False
     """Whether a drain restarts the rollout of its Deployment: its replacement is created before it leaves."""
+    claimed: Mapping[str, str] = field(default_factory=lambda: NOTHING_CLAIMED)
+    """Its annotations with the prefix of Joiner, and the one of Karpenter that only nodes have: some have no effect."""
+    held: bool = False
+    """Whether the drain of its node will not evict it soon (`joiner.pools.held_pods`). The manifest does not say it."""
     grace_seconds: int = DEFAULT_GRACE_SECONDS
     """How long it may take to end after it was asked to: its terminationGracePeriodSeconds."""
     key: str = field(init=False, repr=False, compare=False)
@@ -114,6 +117,7 @@ class Pod:
             ),
             deletion_cost=_deletion_cost(annotations) if annotations else 0,
             leaves_by_rollout=annotations.get(names.DRAIN) == names.BY_ROLLOUT,
+            claimed=_claimed(annotations) if annotations else NOTHING_CLAIMED,
             grace_seconds=DEFAULT_GRACE_SECONDS if (grace := spec.get(GRACE)) is None else int(grace),
         )
 
@@ -148,14 +152,20 @@ class Pod:
         return self.protection == "true"
 
     @property
+    def outlasts_drain(self) -> bool:
+        """Whether a drain leaves the pod on its node, because it tolerates the taint of the drain."""
+        return self.constraints.untolerated((DISRUPTED_TAINT,)) is None
+
+    @property
     def moves(self) -> bool:
         """Whether a drain of the node makes the pod need another node soon, because its controller replaces it.
 
-        A pod that tolerates the drain's taint stays until the end. A pod that must not be disrupted leaves at an
-        unknown time. The replacement of a pod that leaves by a rollout is a pending pod of its own before that.
+        A pod that tolerates the drain's taint stays until the end. A pod that must not be disrupted, or is
+        held, leaves at an unknown time, or much later. The replacement of a pod that leaves by a rollout is a
+        pending pod of its own before that.
         """
-        unaffected = self.stays_with_node or self.never_disrupted or self.leaves_by_rollout
-        stays = unaffected or self.constraints.untolerated((DISRUPTED_TAINT,)) is None
+        unaffected = self.stays_with_node or self.never_disrupted or self.leaves_by_rollout or self.held
+        stays = unaffected or self.outlasts_drain
         return bool(self.node_name and self.owner_kind) and not (self.terminal or self.deletion or stays)
 
 
@@ -164,6 +174,15 @@ def read_protection(annotations: Mapping[str, str]) -> str:
     if annotations.get(names.DO_NOT_EVICT) == "true":
         return "true"
     return annotations.get(names.DO_NOT_DISRUPT) or ""
+
+
+def _claimed(annotations: Mapping[str, str]) -> Mapping[str, str]:
+    found = {
+        key: value
+        for key, value in annotations.items()
+        if key.startswith(names.PREFIX) or key == names.DO_NOT_CONSOLIDATE
+    }
+    return found or NOTHING_CLAIMED
 
 
 def _deletion_cost(annotations: Mapping[str, str]) -> int:

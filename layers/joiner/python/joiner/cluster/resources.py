@@ -43,14 +43,29 @@ class Resources(Mapping[str, int]):
         return cls.from_kube({name.replace("_", "-"): amount for name, amount in amounts.items()})
 
     @classmethod
+    def limits_from_kube(cls, raw: Mapping[str, Any] | None) -> "Resources":
+        """Read a ResourceList of limits. They are rounded down, because the amounts that they limit are whole numbers.
+
+        >>> Resources.limits_from_kube({"nodes": "1.5", "cpu": "1.5", "nvidia.com/gpu": "900m"}).to_kube()
+        {'nodes': '1', 'cpu': '1500m', 'nvidia.com/gpu': '0'}
+        """
+        return cls._read(raw, down=True)
+
+    @classmethod
     def from_kube(cls, raw: Mapping[str, Any] | None) -> "Resources":
         """Read a ResourceList. InvalidField names the resource whose quantity is not valid."""
+        return cls._read(raw, down=False)
+
+    @classmethod
+    def _read(cls, raw: Mapping[str, Any] | None, *, down: bool) -> "Resources":
         if raw is not None and not isinstance(raw, Mapping):
             raise InvalidField("", raw, "write a mapping from resource to quantity")
         amounts = {}
         for name, quantity in (raw or {}).items():
             try:
-                amounts[str(name)] = quantities.parse_amount(quantity, scale=MILLICORES if name == CPU else 1)
+                amounts[str(name)] = quantities.parse_amount(
+                    quantity, scale=MILLICORES if name == CPU else 1, down=down
+                )
             except InvalidField as invalid:
                 raise invalid.within(str(name)) from invalid
         return cls(amounts)

@@ -6,13 +6,15 @@ Sources: Kubernetes, "Persistent Volumes" (binding, reserving a volume, volume m
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from joiner.cluster.invalid_field import InvalidField
 from joiner.cluster.label_selectors import LabelSelector
 from joiner.cluster.quantities import parse_amount
 
 Manifest = Mapping[str, Any]
+
+CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +90,27 @@ class StaticVolumes:
         return tuple(one.name for one in chosen)
 
 
+def name_class(manifest: Manifest) -> str | None:
+    """Return the name of the storage class of a PersistentVolumeClaim or a PersistentVolume; None without one.
+
+    Kubernetes reads the annotation of its early versions before the field. Source: its component helpers,
+    `storage/volume` (`GetPersistentVolumeClaimClass`).
+
+    >>> spec = {"storageClassName": "gp3"}
+    >>> name_class({"spec": spec}), name_class({"metadata": {"annotations": {CLASS_ANNOTATION: "io2"}}, "spec": spec})
+    ('gp3', 'io2')
+    """
+    annotations = (manifest.get("metadata") or {}).get("annotations") or {}
+    name: str | None = annotations.get(CLASS_ANNOTATION, (manifest.get("spec") or {}).get("storageClassName"))
+    return name
+
+
 def _made(volume: Manifest) -> StaticVolume:
     spec: Manifest = volume.get("spec") or {}
     return StaticVolume(
         name=volume["metadata"]["name"],
         size=parse_amount((spec.get("capacity") or {}).get("storage", 0)),
-        storage_class=spec.get("storageClassName") or "",
+        storage_class=name_class(volume) or "",
         access=frozenset(spec.get("accessModes") or ()),
         mode=spec.get("volumeMode") or "Filesystem",
         labels=volume["metadata"].get("labels") or {},

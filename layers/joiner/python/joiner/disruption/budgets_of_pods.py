@@ -56,14 +56,16 @@ class BudgetsOfPods:
         self._by_rollout = frozenset(rollouts)
 
     def of(self, pod: Pod, *, has_deadline: bool) -> tuple[PodDisruptionBudget, ...]:
-        """Return the budgets that select the pod and that a drain with or without a deadline needs."""
+        """Return the budgets that select the pod and that a drain with or without a deadline needs: none for a pod that
+        the drain leaves on its node. Source: Karpenter, core `pkg/utils/pdb`."""
         budgets = self._of_namespace.get(pod.namespace)
         if not budgets or (pod.key in self._by_rollout and not has_deadline):
             return ()
         known = (pod.namespace, frozenset(pod.labels.items()))
         if known not in self._known:
             self._known[known] = tuple(budget for budget in budgets if budget.selects(pod))
-        return self._known[known]
+        found = self._known[known]
+        return () if found and pod.outlasts_drain else found
 
     def counting(self, pod: Pod, *, has_deadline: bool) -> PodDisruptionBudget | None:
         """Return the budget that an eviction of the pod uses, or None."""

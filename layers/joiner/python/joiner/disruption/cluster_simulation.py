@@ -8,6 +8,7 @@ its pods go.
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from joiner.planning import Ceilings, Offer, PlanPolicies, Snapshot
 from joiner.planning.arrays import Floats, Marks
 from joiner.planning.effort import Effort, Meter
 from joiner.planning.model.node_offers import OfferChoice
+from joiner.planning.model.pending_pods import with_known_slots
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.address_limits import fill_other_zones, find_full_zones, limit_addresses
 from joiner.planning.planner import Planner
@@ -29,6 +31,7 @@ from joiner.planning.state.excluded_types import excluded_types, only_opened
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.pools import ResolvedNodeClass
+from joiner.pools.retiring_nodes import find_marked_nodes
 
 CLOSED: Final = -(1 << 62)
 """Free capacity of a node that receives no pods."""
@@ -53,16 +56,20 @@ class PlannerArguments:
     """Pods of the snapshot as they would wait for a node, by key. Each is made once, for all states of a proposal."""
 
     def unbound(self, snapshot: Snapshot, moving: Collection[str]) -> Snapshot:
-        """Return the snapshot with these pods (by key) pending.
+        """Return the snapshot with these pods (by key) pending, and those on nodes that are marked already, whose
+        places no other pod may take.
 
         Slots on in-flight claims are open to any pending pod of their class, so a pod that may move would take one from
-        a pod that waits. The slots are left out: waiting pods are placed like all others.
+        a pod that waits. The pods that have a slot now keep it: waiting pods, and those of marked nodes.
         """
+        snapshot = with_known_slots(snapshot)
+        if promised := find_promised_pods(snapshot):
+            moving = {*moving, *promised}
         for pod in snapshot.pods:
             if pod.key in moving and pod.key not in self.pending:
                 self.pending[pod.key] = as_pending(pod)
         pods = tuple(self.pending[pod.key] if pod.key in moving else pod for pod in snapshot.pods)
-        return replace(snapshot, assignments={}, pods=pods)
+        return replace(snapshot, pods=pods)
 
     def state(self, snapshot: Snapshot) -> PlanState:
         """Return the planner's state of the snapshot, with no pod placed.
@@ -86,9 +93,37 @@ class PlannerArguments:
         return self.planner.prices(snapshot, self.catalogue, classes=self.classes)
 
 
+def find_promised_pods(snapshot: Snapshot) -> frozenset[str]:
+    """Return the keys of the pods that another disruption will move, without those that are known to have a slot."""
+    if not (marked := find_marked_nodes(snapshot.nodes, snapshot.claims)):
+        return marked
+    slotted = frozenset(chain.from_iterable((snapshot.slots or {}).values()))
+    return frozenset(pod.key for pod in snapshot.pods if pod.moves and pod.node_name in marked) - slotted
+
+
 def as_pending(pod: Pod) -> Pod:
     """Return the pod as it would wait for a node, found unschedulable, if it did not run."""
-    return replace(pod, node_name="", nominated_node="", phase="Pending", deletion="", gates=(), unschedulable="")
+    # Of every pod that may move: dataclasses.replace, which reads all fields by name, takes more than twice as long
+    return Pod(
+        pod.namespace,
+        pod.name,
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        labels=pod.labels,
+        constraints=pod.constraints,
+        created=pod.created,
+        owner_kind=pod.owner_kind,
+        owner_name=pod.owner_name,
+        owner_uid=pod.owner_uid,
+        unschedulable="",
+        protection=pod.protection,
+        started=pod.started,
+        ready=pod.ready,
+        deletion_cost=pod.deletion_cost,
+        leaves_by_rollout=pod.leaves_by_rollout,
+        claimed=pod.claimed,
+        grace_seconds=pod.grace_seconds,
+    )
 
 
 class ClusterSimulation:
@@ -107,7 +142,7 @@ class ClusterSimulation:
         self.contents: dict[NodeState, Contents] = defaultdict(dict)
         for one in found.candidates:
             self._put_home(one)
-        self.nominated, self.buffered = self._place_waiting_pods()
+        self.nominated, self.promised, self.buffered = self._place_waiting_pods(find_promised_pods(snapshot))
         self._free: Floats = np.array([node.free for node in self.state.existing], float).reshape(
             len(self.state.existing), len(self.state.groups.resources)
         )
@@ -130,14 +165,16 @@ class ClusterSimulation:
             self.state.take(group, node, -1)
             self.contents[node].setdefault(group, []).append(pod.key)
 
-    def _place_waiting_pods(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Place pods that wait for a node, and capacity buffers, on existing nodes; return the nodes of each kind.
+    def _place_waiting_pods(self, leaving: frozenset[str]) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """Place pods that wait for a node, pods `leaving` marked nodes (keys), and capacity buffers on existing nodes;
+        return the nodes of each kind.
 
         Pods that no existing node can hold need new nodes, whatever consolidation does.
         """
         state = self.state
         waiting = [group for group in state.groups.pending if state.left[group]]
         nominated: set[str] = set()
+        promised: set[str] = set()
         buffered: set[str] = set()
         if waiting:
             before = {node: dict(node.planned) for node in state.existing}
@@ -148,10 +185,11 @@ class ClusterSimulation:
                     if came:
                         keys = self._waiting_keys(group)[:came]
                         self.contents[node].setdefault(group, []).extend(keys)
-                        (buffered if group.is_buffer else nominated).add(node.node_name)
+                        own = promised if leaving.issuperset(keys) else nominated
+                        (buffered if group.is_buffer else own).add(node.node_name)
             for group in waiting:
                 state.left[group] = 0
-        return frozenset(nominated), frozenset(buffered)
+        return frozenset(nominated), frozenset(promised), frozenset(buffered)
 
     def _waiting_keys(self, group: PodGroup) -> list[str]:
         placed = {key for inside in self.contents.values() for key in inside.get(group, ())}

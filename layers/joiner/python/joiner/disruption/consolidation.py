@@ -30,6 +30,7 @@ from joiner.disruption.wave_search import MOST_CHANGED, WaveSearch
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.planning.limited_offer_search import has_supply
 from joiner.planning.model.blast_radius import as_running
+from joiner.planning.model.pending_pods import with_known_slots
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
 from joiner.planning.planner import uncollected
 from joiner.planning.relaxation.lower_bound import compute_lower_bound
@@ -61,7 +62,7 @@ def propose(
     the others. Only actions that ``is_wanted`` accepts are returned, and they keep every rule without the rest.
     """
     world = PlannerArguments(catalogue, frozenset(unavailable), classes, ceilings, policies)
-    return _Consolidation(snapshot, world, now, history, is_wanted).proposal(gap)
+    return _Consolidation(with_known_slots(snapshot), world, now, history, is_wanted).proposal(gap)
 
 
 @dataclass(slots=True)
@@ -81,7 +82,7 @@ class _Consolidation:
         actions: list[DisruptionAction] = []
         if found.candidates:
             simulation = ClusterSimulation(self.snapshot, found, self.world)
-            waited_for = simulation.nominated | simulation.buffered
+            waited_for = simulation.nominated | simulation.promised | simulation.buffered
             empty = [one for one in found.candidates if one.is_empty and one.node.name not in waited_for]
             removed, remaining = self._remove_empty(empty, simulation, budgets)
             movable, fixed = self._movable(found, simulation, empty)
@@ -168,7 +169,9 @@ class _Consolidation:
             if one.node.name in gone:
                 continue
             if one.node.name in simulation.nominated:
-                message = "pending pods fit on it"
+                kept.append(KeptNode(one.claim.name, one.node.name, "DisruptionBlocked", "pending pods fit on it"))
+            elif one.node.name in simulation.promised:
+                message = "pods of nodes that are being disrupted move to it"
                 kept.append(KeptNode(one.claim.name, one.node.name, "DisruptionBlocked", message))
             elif why := fixed_by_policy(one, now=self.now, history=self.history):
                 kept.append(KeptNode(one.claim.name, one.node.name, "Unconsolidatable", why))

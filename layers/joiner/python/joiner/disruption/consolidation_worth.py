@@ -112,8 +112,8 @@ def fixed_by_policy(candidate: Candidate, *, now: datetime, history: DisruptionH
 
 
 def may_replace(removed: Sequence[Candidate], *, now: datetime, history: DisruptionHistory) -> bool:
-    """Return whether no pool of these nodes backs off after a failed replacement."""
-    return all(history.back_off.get(one.pool.key, now) <= now for one in removed)
+    """Return whether no pool of these nodes waits after a failed replacement, or for an overdue one."""
+    return not any(history.waits(one.pool.key, now) for one in removed)
 
 
 def _pools(removed: Iterable[Candidate]) -> list[NodePool]:

@@ -3,7 +3,8 @@
 Source: Karpenter, core `pkg/controllers/disruption/types.go`, `pkg/controllers/state/statenode.go`,
 `pkg/utils/disruption/disruption.go`; "Disruption" in its documentation. A candidate is managed and initialized, not
 nominated for pods, and not on its way out. An annotation on the node, the claim or a pod can forbid its disruption, and
-so can a PodDisruptionBudget that allows no eviction. Pods of daemon sets and static pods never do.
+so can a PodDisruptionBudget that allows no eviction. Pods of daemon sets and static pods never do; in Karpenter they do
+(`docs/pool-annotations.md`).
 """
 
 from collections import defaultdict

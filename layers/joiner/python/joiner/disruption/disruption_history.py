@@ -1,10 +1,29 @@
 """What is known about earlier surveys and disruptions, and no list of the API server shows."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
 
 from joiner.pools import NodeClaim
+from joiner.pools.timestamps import format_timestamp
+
+OVERDUE_SECONDS: Final = 120
+"""Replacements that have been launched for so long and are not initialized are overdue: other nodes are disrupted, as
+if they did not come."""
+
+
+def is_overdue(claim: NodeClaim, now: datetime) -> bool:
+    """Return whether the node of a claim is overdue, a replacement or not."""
+    onset = find_onset(claim)
+    return onset is not None and onset <= now
+
+
+def find_onset(claim: NodeClaim) -> datetime | None:
+    """Return from when on the node of a claim is overdue; None if it is initialized or not launched."""
+    since = claim.conditions["Launched"].since
+    booting = claim.launched and not claim.initialized
+    return since + timedelta(seconds=OVERDUE_SECONDS) if booting and since is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +49,13 @@ class DisruptionHistory:
     ``recommended``: name of a claim -> when EC2 recommended to replace its Spot Instance, in epoch seconds.
     ``back_off``: key of a pool -> until when none of its nodes is replaced, and it launches no replacement, because a
     replacement failed.
+    ``awaited``: key of a pool -> until when the same holds, because replacements of its nodes, or in it, are overdue.
     ``closed_pools``: key of a pool -> why it cannot launch a node now (``pools.closed_pools``).
     ``last_reason``: the reason of the first action of the last proposal that had one; empty if there is none.
     ``replaced_first``: keys of pools whose outdated nodes are replaced before nodes of them are consolidated.
     """
 
+    _: KW_ONLY
     pod_events: Mapping[str, datetime] = field(default_factory=dict)
     disrupting: Collection[str] = frozenset()
     evictions: Mapping[str, int] = field(default_factory=dict)
@@ -42,9 +63,18 @@ class DisruptionHistory:
     moves: Mapping[str, datetime] = field(default_factory=dict)
     recommended: Mapping[str, int] = field(default_factory=dict)
     back_off: Mapping[str, datetime] = field(default_factory=dict)
+    awaited: Mapping[str, datetime] = field(default_factory=dict)
     closed_pools: Mapping[str, str] = field(default_factory=dict)
     last_reason: str = ""
     replaced_first: Collection[str] = frozenset()
+
+    def waits(self, pool: str, now: datetime) -> str:
+        """Return why no node of the pool (by key) is replaced now, and none launched in it, or an empty text."""
+        for ends, what in ((self.back_off, "replacements failed"), (self.awaited, "replacements are overdue")):
+            until = ends.get(pool)
+            if until is not None and until > now:
+                return f"{what}: {pool} waits until {format_timestamp(until)}"
+        return ""
 
     def closed(self, claim: NodeClaim) -> str:
         """Return why the pool of the claim cannot replace its node, or an empty text."""

@@ -19,7 +19,7 @@ from typing import Final, Literal
 from joiner import names
 from joiner.catalogue import Catalogue, InstanceType
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass
-from joiner.pools.drift_hashes import OF_POOL, VERSION, build_hash_annotations, hash_class, hash_fields
+from joiner.pools.drift_hashes import VERSION, build_hash_annotations, hash_class, hash_pool
 
 DRIFTED: Final = "Drifted"
 YOUNG: Final = timedelta(hours=1)
@@ -136,7 +136,7 @@ def _compare_digests(claim: NodeClaim, pool: NodePool) -> Drift | None:
         if pool.legacy
         else (names.NODEPOOL_HASH, names.NODEPOOL_HASH_VERSION)
     )
-    if _differs(claim, digest, version, hash_fields(pool, OF_POOL)):
+    if _differs(claim, digest, version, hash_pool(pool)):
         return Drift("NodePoolDrifted", f"the template of {pool.key} was changed after the launch")
     return None
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from joiner.disruption.disruption_candidates import workload_of
-from joiner.disruption.disruption_history import DisruptionHistory
+from joiner.disruption.disruption_history import DisruptionHistory, find_onset
 from joiner.planning import Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
 
@@ -25,13 +25,17 @@ def find_first_end(
     offerings without capacity (`joiner.disruption.limiting_marks`), and of holds of pools that launch no node for a
     class of pods."""
     pools = {pool.key: pool for pool in snapshot.pools}
-    ends = [*marks, *(until for pool, until in history.back_off.items() if pool in pools)]
+    ends = [
+        *marks,
+        *(until for ends in (history.back_off, history.awaited) for pool, until in ends.items() if pool in pools),
+    ]
     ends += [
         oldest + DAY
         for key, oldest in history.oldest_evictions.items()
         if key in pools and pools[key].disruption.limits.evictions_per_day is not None
     ]
     ends += _cool_downs(snapshot, history)
+    ends += filter(None, map(find_onset, snapshot.claims))  # from then on, nothing waits for the room of such a node
     return min((end for end in ends if end > now), default=None)
 
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from joiner import names
 from joiner.pools import NodeClaim, NodePool
+from joiner.pools.consolidation_limits import LEAST_AGE_OF_REPLACEMENTS
 
 DISRUPT_EXECUTIONS: Final = "disrupt-"
 """How the names of executions of DISRUPT begin."""
-LEAST_AGE_OF_REPLACEMENTS: Final = timedelta(minutes=10)
 
 
 def is_old_enough(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
@@ -27,7 +27,7 @@ def is_old_enough(claim: NodeClaim, pool: NodePool, now: datetime) -> bool:
     initialized = claim.conditions["Initialized"]
     since = initialized.since if launched and initialized.true else None
     began = since or claim.created
-    return began is None or now - began >= (LEAST_AGE_OF_REPLACEMENTS if least is None else timedelta(seconds=least))
+    return began is None or now - began >= timedelta(seconds=LEAST_AGE_OF_REPLACEMENTS if least is None else least)
 
 
 def why_too_young(pool: NodePool) -> str:
@@ -36,5 +36,5 @@ def why_too_young(pool: NodePool) -> str:
     least = pool.disruption.limits.least_node_age
     if least is not None:
         return f"it is younger than {names.LEAST_NODE_AGE} of {pool.key} ({least} s), and not empty"
-    minutes = LEAST_AGE_OF_REPLACEMENTS // timedelta(minutes=1)
+    minutes = LEAST_AGE_OF_REPLACEMENTS // 60
     return f"a disruption launched it less than {minutes} minutes ago ({names.LEAST_NODE_AGE}), and it is not empty"

@@ -78,13 +78,13 @@ class ReplacementOffers:
             return set()
         if pool_offers not in self._prices:
             self._prices[pool_offers] = np.array([one.offer.price_per_hour for one in pool_offers.launchable])
-        columns = columns_of(pool_offers.offer_set)
-        fitting = (columns.free >= self._sum(contents)).all(axis=1) & (self._prices[pool_offers] < below - 1e-9)
-        codes, zones = columns.codes(names.ZONE)
+        cheaper, total = self._prices[pool_offers] < below - 1e-9, self._sum(contents)
+        codes, zones = columns_of(pool_offers.offer_set).codes(names.ZONE)
         found: set[str] = set()
         for variant in pool_offers.variants:
             open_to = variant.common_to(group.index for group in contents)
-            held = fitting & unpack_bits(open_to, len(pool_offers.launchable))
+            fitting = (columns_of(variant.offer_set).free >= total).all(axis=1)
+            held = cheaper & fitting & unpack_bits(open_to, len(pool_offers.launchable))
             found |= {zone for code in np.unique(codes[held]).tolist() if (zone := zones[code]) is not None}
         return found
 

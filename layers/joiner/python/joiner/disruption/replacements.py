@@ -9,12 +9,11 @@ one action, all others an action each.
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from joiner.catalogue import Catalogue
-from joiner.cluster.taints import DISRUPTED_TAINT
 from joiner.disruption.budgets_of_pods import DrainedNode
 from joiner.disruption.canaries import count_replaceable, find_failed_join
 from joiner.disruption.disruption_candidates import total_by_pool
@@ -22,6 +21,7 @@ from joiner.disruption.disruption_history import NO_HISTORY, DisruptionHistory
 from joiner.disruption.evictions_left import EvictionsLeft
 from joiner.disruption.outdated_nodes import ORDER, OutdatedNode, find_offerings_at_risk, find_outdated_nodes
 from joiner.disruption.proposal import DisruptionAction, KeptNode, Proposal
+from joiner.disruption.removal_trials import remove_on_trial, reserve_places
 from joiner.planning import Ceilings, Plan, PlannedNode, PlanPolicies, Snapshot
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.planning.plan_policies import DEFAULT_POLICIES, NO_CEILINGS
@@ -29,7 +29,6 @@ from joiner.planning.planner import Planner
 from joiner.planning.state.static_pools import REPLICAS
 from joiner.pools import NodePool, ResolvedNodeClass
 from joiner.pools.disruption_budgets import count_remaining_disruptions
-from joiner.pools.timestamps import format_timestamp
 
 MOST: Final = 50
 """Nodes in one wave."""
@@ -67,8 +66,7 @@ def propose_replacements(
     a later wave may replace.
     """
 
-    def try_removal(removed: Collection[OutdatedNode]) -> Plan:
-        trial = remove_on_trial(snapshot, removed)
+    def plan_trial(trial: Snapshot) -> Plan:
         return planner.plan(trial, catalogue, closed, classes=classes, ceilings=ceilings, policies=policies)
 
     planner = Planner()
@@ -77,8 +75,9 @@ def propose_replacements(
     found = find_outdated_nodes(snapshot, prices, now=now, history=history)
     due = [one for one in found.due if only is None or one.claim.name in only]
     line = _Line(snapshot, due, history, now)
+    reserved = reserve_places(snapshot, due, plan_trial, now) if due else snapshot
     refused: dict[str, str] = {}
-    chosen, made = _choose_wave(snapshot, line, refused, try_removal)
+    chosen, made = _choose_wave(snapshot, line, refused, lambda removed: plan_trial(remove_on_trial(reserved, removed)))
     actions = _write_actions(chosen, made) if chosen else []
     going = {claim for action in actions for claim in action.claims}
     kept = [
@@ -86,13 +85,9 @@ def propose_replacements(
         for one in found.due
         if one.claim.name not in going and (why := refused.get(one.claim.name) or line.held.get(one.pool.key, ""))
     ]
-    price = sum(total_by_pool(snapshot, prices)[0].values())
-    return Proposal(
-        tuple(actions),
-        (*found.kept, *kept),
-        price_per_hour=round(price, 10),
-        remaining=len(found.due) - len(going),
-    )
+    price = round(sum(total_by_pool(snapshot, prices)[0].values()), 10)
+    remaining = len(found.due) - len(going)
+    return Proposal(tuple(actions), (*found.kept, *kept), price_per_hour=price, remaining=remaining)
 
 
 def _choose_wave(
@@ -118,27 +113,6 @@ def _choose_wave(
             else [one for one in chosen if one.claim.name not in refused]
         )
     return chosen, made
-
-
-def remove_on_trial(snapshot: Snapshot, removed: Collection[OutdatedNode]) -> Snapshot:
-    """Return the snapshot with these nodes closed and their pods pending.
-
-    The nodes still count against the limits of their pools, because they run until their replacements do.
-    """
-    nodes, pods = {one.node.name for one in removed}, {pod.key for one in removed for pod in one.pods}
-    return replace(
-        snapshot,
-        nodes=tuple(
-            replace(node, taints=(*node.taints, DISRUPTED_TAINT)) if node.name in nodes else node
-            for node in snapshot.nodes
-        ),
-        pods=tuple(
-            replace(pod, node_name="", nominated_node="", phase="Pending", deletion="", gates=(), unschedulable="")
-            if pod.key in pods
-            else pod
-            for pod in snapshot.pods
-        ),
-    )
 
 
 class _Line:
@@ -179,9 +153,8 @@ class _Line:
     def _limits(self, pool: NodePool) -> Mapping[str, int]:
         """Return how many nodes of a pool may be replaced, by reason and altogether."""
         claims, leaving = self._snapshot.claims, self._history.disrupting
-        until = self._history.back_off.get(pool.key)
-        if until is not None and until > self._now:
-            self.held[pool.key] = f"replacements failed: {pool.key} waits until {format_timestamp(until)}"
+        if why := self._history.waits(pool.key, self._now):
+            self.held[pool.key] = why
             return NOTHING
         if failed := find_failed_join(pool, claims):
             self.held[pool.key] = f"the node of {failed} did not join: {pool.key} waits until that claim is gone"

@@ -18,7 +18,6 @@ from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.disruption.replacements import propose_replacements
 from joiner.planning import Ceilings, PlanPolicies, Snapshot
 from joiner.pools import ResolvedNodeClass
-from joiner.pools.timestamps import format_timestamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +92,9 @@ def _claims_of(proposal: Proposal) -> frozenset[str]:
 
 
 def _without_failing_pools(snapshot: Snapshot, history: DisruptionHistory, now: datetime) -> Snapshot:
-    """Return the snapshot in which no pool launches a node while it waits after a failed replacement, whatever the
-    pools of the nodes that it would replace."""
-    waiting = {
-        pool: f"replacements failed: {pool} waits until {format_timestamp(until)}"
-        for pool, until in history.back_off.items()
-        if until > now
-    }
+    """Return the snapshot in which no pool launches a node while it waits after a failed replacement, or for an overdue
+    one, whatever the pools of the nodes that it would replace."""
+    waiting = {pool: why for pool in {*history.back_off, *history.awaited} if (why := history.waits(pool, now))}
     return replace(snapshot, closed_pools={**snapshot.closed_pools, **waiting})
 
 

@@ -250,8 +250,10 @@ def _same_choice(state: PlanState, choice: OfferChoice) -> OfferChoice | None:
         if pool_offers.pool.key != choice.pool_offers.pool.key:
             continue
         variant = next((one for one in pool_offers.variants if one.labels == choice.variant.labels), None)
-        one = next((one for one in pool_offers.launchable if one.offer == choice.one.offer), None)
-        if variant is None or one is None:
+        if variant is None:
+            return None
+        one = next((one for one in variant.launchable if one.offer == choice.one.offer), None)
+        if one is None:
             return None
         groups = group_mask(
             group

@@ -50,7 +50,8 @@ MOST_CHANGED: Final = 24
 action waits for all of its new nodes and fails with any of them, so it must not grow with each merge."""
 FAILED_REPACKS: Final = 2
 """After so many repacks in a row that save too little, no other group is tried at this least ratio."""
-NO_PLACE: Final = "its pods do not fit on other nodes, and no cheaper node holds them"
+NO_ROOM: Final = "its pods do not fit on other nodes"
+NO_CHEAPER: Final = "no cheaper node holds them"
 LEAST_DIFFERENCE: Final = 1e-9
 LEAST_RATIO: Final = 1e-4
 """$/h per eviction cost. The search ends below it."""
@@ -102,6 +103,7 @@ class WaveSearch:
         self._released = goal.saving_wanted * self._share_of_saving(released)
         self._mean_ratio = self._released / max(NODE_COST, sum(one.eviction_cost for one in released))
         self._queue: list[tuple[float, str, Candidate]] = []
+        self._refused_groups: dict[str, str] = {}
         self._failed: dict[tuple[str, ...], float] = {}
         """Groups that were not repacked since the last action: $/h per eviction cost that it would save at best."""
 
@@ -128,6 +130,7 @@ class WaveSearch:
             self._repack(least)
         while not self._is_done(least / 2) and self._repack_few():
             pass
+        self._name_refused_groups()
         division = ActionDivision(self._simulation, self._totals, self._homes, self._simulation.place_of())
         self._wave.actions = [part for action in self._wave.actions for part in division.divide(action)]
         return self._wave
@@ -165,14 +168,14 @@ class WaveSearch:
     def _try_one(self, one: Candidate, *, at_least: float) -> float:
         """Delete or replace a node if that saves at least so much; otherwise return what it would save, or 0."""
         simulation = self._simulation
-        able = self._is_replaceable(one)
+        stays = self._why_irreplaceable(one)
         left = simulation.place_on_existing(simulation.evict([one.node.name]))
         if not left:
             self._keep(RepackedGroup((one,)), one.price)
             return 0.0
-        holding = self._offers.holding(left, below=one.price) if able else []
-        full = self._offers.describe_full_zones(left, below=one.price) if able else ""
-        why, saving = f"{NO_PLACE}{full}", 0.0
+        holding = self._offers.holding(left, below=one.price) if not stays else []
+        full = "" if stays else self._offers.describe_full_zones(left, below=one.price)
+        why, saving = f"{NO_ROOM}, and {stays or NO_CHEAPER}{full}", 0.0
         for choice in holding[:TRIED_OFFERS]:
             if repeats_a_type((one,), (choice.one.offer,)):
                 continue
@@ -193,12 +196,15 @@ class WaveSearch:
         self._wave.refused[one.node.name] = why
         return saving
 
-    def _is_replaceable(self, one: Candidate) -> bool:
-        """Return whether new nodes may replace the node. A node that receives pods of other nodes is not replaced in
-        the same wave: the actions would depend on one another."""
+    def _why_irreplaceable(self, one: Candidate) -> str:
+        """Return why no new nodes may replace the node, or an empty text. A node that receives pods of other nodes is
+        not replaced in the same wave: the actions would depend on one another."""
         own = {pod.key for pod in one.pods}
-        received = any(not is_buffer_pod(key) for key in self._simulation.pods_on(one.node.name) if key not in own)
-        return not received and self._may_replace((one,)) and not forbids_replacement((one,))
+        if any(not is_buffer_pod(key) for key in self._simulation.pods_on(one.node.name) if key not in own):
+            return "it receives pods of other nodes now"
+        if not self._may_replace((one,)):
+            return f"{one.pool.key} waits after replacements that failed"
+        return forbids_replacement((one,))
 
     def _keep(
         self, group: RepackedGroup, saving: float, flexible: Mapping[NodeState, tuple[Offer, ...]] | None = None
@@ -209,8 +215,7 @@ class WaveSearch:
         whole = saving + sum(action.saving for action in group.actions)
         if why := worthless(group.nodes, saving, self._totals) or worthless(removed, whole, self._totals):
             simulation.roll_back()
-            for one in group.nodes:
-                self._wave.refused[one.node.name] = why
+            self._refuse(group, why)
             return False
         opened = tuple(simulation.commit())
         self._failed.clear()
@@ -290,12 +295,32 @@ class WaveSearch:
         several = len(self._simulation.state.new) > 1
         return several and self._goal.is_poor_repack(self._saved, saving, group.eviction_cost, self._totals)
 
-    def _refuse_repack(self, group: RepackedGroup, saving: float) -> None:
+    def _refuse(self, group: RepackedGroup, why: str) -> None:
+        """Note why nodes stay."""
+        others = len(group.nodes) - 1
         for one in group.nodes:
-            self._wave.refused[one.node.name] = (
-                f"packed anew together with other nodes, it would save ${saving:.2f}/h for an eviction cost of"
-                f" {group.eviction_cost:.0f}: too little so near the lower bound"
-            )
+            if others:
+                self._refused_groups[one.node.name] = (
+                    f"packed anew with {others} other {'node' if others == 1 else 'nodes'}, {why}"
+                )
+            else:
+                self._wave.refused[one.node.name] = why
+
+    def _name_refused_groups(self) -> None:
+        """Say what nodes would save together with others, whose pools may want more, unless one of them would save
+        something alone."""
+        refused = self._wave.refused
+        for name, why in self._refused_groups.items():
+            alone = refused.get(name, "")
+            if name not in self._gone and (not alone or alone.startswith(NO_ROOM)):
+                refused[name] = f"{alone}; {why}" if alone else why
+
+    def _refuse_repack(self, group: RepackedGroup, saving: float) -> None:
+        self._refuse(
+            group,
+            f"it would save ${saving:.2f}/h for an eviction cost of {group.eviction_cost:.0f}: too little so near the "
+            "lower bound",
+        )
 
     def _repack_few(self) -> bool:
         """In a small cluster, repack the group of a few nodes that saves the most per eviction cost; return whether
@@ -333,7 +358,7 @@ class WaveSearch:
         """Return whether a node is not in the wave and may be replaced, or an action still belongs to the wave."""
         if isinstance(one, FoundAction):
             return one in self._wave.actions
-        return one.node.name not in self._gone and self._is_replaceable(one)
+        return one.node.name not in self._gone and not self._why_irreplaceable(one)
 
     def _worth_of(self, pods: Iterable[str]) -> float:
         """Return what pods are worth, in $/h."""

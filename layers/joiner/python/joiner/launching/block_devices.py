@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from joiner.launching.node_class_policy import AWS_MANAGED_KEY, NodeClassPolicy
+from joiner.launching.node_class_policy import AWS_MANAGED_KEY, NodeClassPolicy, owner_in_conditions
 from joiner.pools import BlockDevice, NodeClassProblem
 
 Answer = Mapping[str, Any]
@@ -261,10 +261,10 @@ def _snapshot_problems(
         )
         return
     tags = {tag["Key"]: tag["Value"] for tag in found.get("Tags", ())}
-    owner = str(found.get("OwnerId", ""))
-    allowed = ceilings.allows_owner(ceilings.snapshot_owners, owner=owner, alias=str(found.get("OwnerAlias", "")))
+    owner, alias = str(found.get("OwnerId", "")), str(found.get("OwnerAlias", ""))
+    allowed = ceilings.allows_owner(ceilings.snapshot_owners, owner=owner, alias=alias)
     if not allowed and not ceilings.snapshots.allows(device.snapshot_id, tags):
-        yield _refuse_snapshot(f"{device.snapshot_id} of {owner}", ceilings, where)
+        yield _refuse_snapshot(f"{device.snapshot_id} of {owner_in_conditions(owner, alias)}", ceilings, where)
     size = int(found.get("VolumeSize", 0))
     if device.size_gib is not None and device.size_gib < size:
         yield _invalid(

@@ -51,6 +51,7 @@ def find_manifest_problems(node_class: NodeClass, ceilings: NodeClassPolicy | No
         *find_interface_problems(node_class),
         *find_ipv6_problems(node_class),
         *find_unmounted_root(node_class),
+        *find_disabled_metadata(node_class),
         *find_declared_volume_problems(
             devices, ceilings, field=volumes, root=root, snapshots=_published_snapshots(node_class)
         ),
@@ -80,6 +81,18 @@ def find_unmounted_root(node_class: NodeClass) -> list[NodeClassProblem]:
         f"have them on {root}: set rootVolume there, or mount the volume by userData"
     )
     return [warn(node_class, "blockDeviceMappings", "RootVolumeNotMounted", message)]
+
+
+def find_disabled_metadata(node_class: NodeClass) -> list[NodeClassProblem]:
+    """Return the warning of a class whose nodes cannot read the instance metadata: the bootstrap of every family reads
+    the instance, its credentials and its addresses there. User data of a custom image may do without.
+
+    Source: EKS, "Customize managed nodes with launch templates"; awslabs/amazon-eks-ami, nodeadm.
+    """
+    if node_class.metadata_options.http_endpoint != "disabled" or choose_family(node_class) == "Custom":
+        return []
+    message = "nodes read the instance metadata to join, and cannot without it: set it to enabled"
+    return [warn(node_class, "metadataOptions.httpEndpoint", "MetadataDisabled", message)]
 
 
 def find_family_problems(node_class: NodeClass, version: str = "") -> list[NodeClassProblem]:
@@ -131,8 +144,8 @@ def find_assumed_family(node_class: NodeClass) -> list[NodeClassProblem]:
     if node_class.ami_family is not None or node_class.launch_template:
         return []
     message = (
-        "amiFamily is not set: AL2023 is used (older software took AL2, of which there are no images from "
-        "Kubernetes 1.33 on)"
+        f"{field_path(node_class, 'amiFamily')} is not set: AL2023 is used (older software took AL2, of which there "
+        "are no images from Kubernetes 1.33 on)"
     )
     return [NodeClassProblem("AMIsReady", "FamilyAssumed", message, "info", field_path(node_class, "amiFamily"))]
 
@@ -145,7 +158,11 @@ def find_assumed_role(node_class: NodeClass, ceilings: NodeClassPolicy | None) -
     default = (
         f"nodes have {named}, the first role of the settings" if named else "nodes have the default of the settings"
     )
-    unset = "role and instanceProfile are" if node_class.kind == "EC2NodeClass" else "instanceProfile is"
+    unset = (
+        "role and instanceProfile are"
+        if node_class.kind == "EC2NodeClass"
+        else f"{field_path(node_class, 'instanceProfile')} is"
+    )
     message = f"{unset} not set: {default} (nodeRoles.names)"
     field = "role" if node_class.kind == "EC2NodeClass" else "instanceProfile"
     return [NodeClassProblem("InstanceProfileReady", "RoleAssumed", message, "info", field_path(node_class, field))]

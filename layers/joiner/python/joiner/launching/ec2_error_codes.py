@@ -201,6 +201,19 @@ BY_MESSAGE: tuple[tuple[re.Pattern[str], Remedy], ...] = (
     ),
 )
 
+ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
+
+
+def without_encoded_part(message: str) -> str:
+    """Return a message of EC2 without the encoded part, which differs every time.
+
+    The same refusal must be the same event. The log has the whole message.
+
+    >>> without_encoded_part("You are not authorized. Encoded authorization failure message: x9Zk")
+    'You are not authorized'
+    """
+    return ENCODED.sub("", message)
+
 
 def find_error_remedy(code: str, message: str) -> Remedy:
     """Return the reason and the remedy of an error. An unknown code is reported as unknown.

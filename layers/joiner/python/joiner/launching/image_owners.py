@@ -1,10 +1,13 @@
 """Owners of images: a term of a node class with an owner outside the settings is refused, never replaced.
 
-Source: EC2 API reference, DescribeImages (Owners, ImageOwnerAlias); the condition key ``ec2:Owner`` has the same
-values.
+Source: EC2 API reference, DescribeImages (Owners, ImageOwnerAlias); the condition key ``ec2:Owner`` has the alias of an
+image that has one, and otherwise the number of its owner.
 """
 
-from joiner.launching.node_class_policy import NodeClassPolicy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from joiner.launching.node_class_policy import OWNER_ALIASES, NodeClassPolicy
 from joiner.launching.node_images import list_image_parameters
 from joiner.pools import NodeClass, NodeClassProblem
 
@@ -30,6 +33,35 @@ def find_owner_problems(node_class: NodeClass, ceilings: NodeClassPolicy, *, fie
     if list_image_parameters(node_class, "") and AMAZON not in ceilings.image_owners:
         problems.append(_not_allowed(field, f"{AMAZON}, whose images an alias or the family stands for,", ceilings))
     return problems
+
+
+def find_alias_problems(
+    described: Iterable[Mapping[str, Any]], ceilings: NodeClassPolicy, *, field: str
+) -> list[NodeClassProblem]:
+    """Return a problem for each alias of owners whose images the settings allow by number only: EC2 selects them by the
+    number, and IAM refuses their launch, because ``ec2:Owner`` has the alias.
+
+    ``described`` are images as DescribeImages answers them.
+    """
+    if not ceilings.image_owners:
+        return []
+    by_alias: dict[str, list[Mapping[str, Any]]] = {}
+    for each in described:
+        alias = str(each.get("ImageOwnerAlias") or "")
+        if alias in OWNER_ALIASES and alias not in ceilings.image_owners:
+            by_alias.setdefault(alias, []).append(each)
+    return [_named_by_number(field, alias, images) for alias, images in sorted(by_alias.items())]
+
+
+def _named_by_number(field: str, alias: str, images: list[Mapping[str, Any]]) -> NodeClassProblem:
+    first = min(images, key=lambda each: str(each["ImageId"]))
+    others = f" and {len(images) - 1} more" if len(images) > 1 else ""
+    message = (
+        f"{field}: the owner of {first['ImageId']}{others}, {first.get('OwnerId', '')}, has the alias {alias}, and IAM "
+        f"knows it by this alias only: write {alias} in imageOwners in clusters/NAME.yaml and deploy, or select other "
+        "images"
+    )
+    return NodeClassProblem("AMIsReady", "ImageOwnerNotAllowed", message)
 
 
 def _allowed(owner: str, ceilings: NodeClassPolicy) -> bool:

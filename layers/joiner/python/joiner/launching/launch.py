@@ -51,6 +51,14 @@ class Launch:
         """Return the bytes to store and to send."""
         return json.dumps(self.request, sort_keys=True, separators=(",", ":"))
 
+    @property
+    def instance_tags(self) -> frozenset[str]:
+        """Return the keys of the tags that the request gives to its instances."""
+        specifications = self.request["TagSpecifications"]
+        return frozenset(
+            tag["Key"] for one in specifications if one["ResourceType"] == "instance" for tag in one["Tags"]
+        )
+
     def image_of(self, instance_type: str) -> str:
         """Return the image id for an instance type; empty for an unknown type."""
         return self.images.get(instance_type, "")

@@ -311,7 +311,7 @@ def _request(
     tags: Mapping[str, str],
     token: str,
 ) -> dict[str, Any]:
-    """Return the CreateFleet request for a group of claims; the instance of a single claim has its name."""
+    """Return the CreateFleet request for a group of claims; the instance of a single claim is tagged with it."""
     first = group[0].wanted
     name = first.claim.name
     return build_fleet_request(
@@ -324,7 +324,7 @@ def _request(
         tags=tags,
         token=token,
         market_type=find_market_type(first.reservation) if first.reservation else "",
-        instance_tags=names.claim_tags(name) if len(group) == 1 else {},
+        instance_tags=names.claim_tags(name, tags) if len(group) == 1 else {},
         prioritized=first.prioritized,
     )
 

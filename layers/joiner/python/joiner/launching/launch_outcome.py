@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from joiner import names
 from joiner.catalogue.unavailable_offerings import zone_of_shortage
@@ -24,11 +24,17 @@ from joiner.launching.ec2_error_codes import (
     TRANSIENT_ERRORS,
     Extent,
     find_error_remedy,
+    without_encoded_part,
 )
 from joiner.launching.launch import Launch
 from joiner.launching.vcpu_quotas import read_quota_value
 
 EVERY = "*"
+
+LONGEST_MESSAGE: Final = 600
+"""Characters of EC2's message that an outcome keeps. The remedy follows it in an event, whose text is cut at 1,024. An
+outcome is part of an item of the ledger, which DynamoDB refuses above 400 KB.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,7 +66,9 @@ class CapacityShortage:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LaunchFailure:
-    """The reason why nothing can be launched, and the remedy."""
+    """The reason why nothing can be launched, and the remedy. `message` is the beginning of EC2's, without its encoded
+    part.
+    """
 
     code: str
     reason: str
@@ -113,6 +121,10 @@ class LaunchOutcome:
             stands.setdefault(claim, replace(one, claim=claim))
         unmet = {*self.unmet, *(one.claim for one in self.launched)} - stands.keys()
         return replace(self, launched=tuple(stands[claim] for claim in sorted(stands)), unmet=tuple(sorted(unmet)))
+
+    def without_messages(self) -> "LaunchOutcome":
+        """Return this outcome without EC2's messages: its codes, reasons and remedies say what is to be done."""
+        return replace(self, failed=tuple(replace(each, message="") for each in self.failed))
 
     def to_json(self) -> str:
         """Return the value as JSON text."""
@@ -202,7 +214,8 @@ def read_instances(
 ) -> LaunchOutcome:
     """Return the outcome for known instances: from the answer, from EC2 by their launch tag, or both.
 
-    ``standing`` is the same as in ``pair_claims``.
+    EC2 gives an error for each of up to 300 offerings, each with a message of its own: the outcome has one failure for
+    each code and reason. ``standing`` is the same as in ``pair_claims``.
     """
     paired = pair_claims(launch.claims, instances, standing)
     launched = []
@@ -215,7 +228,7 @@ def read_instances(
         )
     unmet = tuple(claim for claim in launch.claims if claim not in paired)
     short: set[CapacityShortage] = set()
-    failed: set[LaunchFailure] = set()
+    failed: dict[tuple[str, str], LaunchFailure] = {}
     throttled = False
     for error in errors:
         code = str(error.get("ErrorCode", ""))
@@ -224,11 +237,12 @@ def read_instances(
         elif code in CAPACITY_ERRORS:
             short |= _short(launch, error, code)
         else:
-            failed.add(_failure(code, str(error.get("ErrorMessage", ""))))
+            failure = _failure(code, str(error.get("ErrorMessage", "")))
+            failed[code, failure.reason] = min(failure, failed.get((code, failure.reason), failure))
     return LaunchOutcome(
         tuple(sorted(launched, key=lambda one: one.claim)),
         tuple(sorted(short)),
-        tuple(sorted(failed)),
+        tuple(sorted(failed.values())),
         unmet,
         throttled,
     )
@@ -243,9 +257,24 @@ def read_fleet_refusal(launch: Launch, code: str, message: str) -> LaunchOutcome
     return LaunchOutcome(failed=(_failure(code, message),), unmet=launch.claims)
 
 
+def list_cut_messages(errors: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return, by code, the first message of which an outcome keeps only a part.
+
+    >>> text = "You are not authorized. Encoded authorization failure message: "
+    >>> list_cut_messages([{"ErrorCode": "UnauthorizedOperation", "ErrorMessage": text + each} for each in ("x", "y")])
+    {'UnauthorizedOperation': 'You are not authorized. Encoded authorization failure message: x'}
+    """
+    found: dict[str, str] = {}
+    for error in errors:
+        code, message = str(error.get("ErrorCode", "")), str(error.get("ErrorMessage", ""))
+        if code not in CAPACITY_ERRORS | THROTTLING_ERRORS and message != _failure(code, message).message:
+            found.setdefault(code, message)
+    return found
+
+
 def _failure(code: str, message: str) -> LaunchFailure:
     reason, remedy = find_error_remedy(code, message)
-    return LaunchFailure(code, reason, message, remedy)
+    return LaunchFailure(code, reason, without_encoded_part(message)[:LONGEST_MESSAGE], remedy)
 
 
 def _all_short(launch: Launch, code: str, quota: int) -> tuple[CapacityShortage, ...]:

@@ -18,6 +18,19 @@ AWS_MANAGED_KEY = "alias/aws/ebs"
 FILTER_TOKEN = re.compile(r"\\(?P<literal>.)|(?P<wildcard>[*?])", re.DOTALL)
 
 
+OWNER_ALIASES = ("amazon", "aws-marketplace")
+
+
+def owner_in_conditions(owner: str, alias: str) -> str:
+    """Return the value of the condition key ``ec2:Owner`` for an image or a snapshot: the alias of its owner if EC2
+    shows one of AWS's, and otherwise the number. Source: Service Authorization Reference, Amazon EC2.
+
+    >>> owner_in_conditions("602401143452", "amazon"), owner_in_conditions("123456789012", "")
+    ('amazon', '123456789012')
+    """
+    return alias if alias in OWNER_ALIASES else owner
+
+
 def has_wildcards(value: str) -> bool:
     """Return whether the value of a filter of EC2 matches more than one text."""
     return any(token["wildcard"] for token in FILTER_TOKEN.finditer(value))
@@ -115,7 +128,8 @@ class AllowedResources:
 class NodeClassPolicy:
     """The resources that the settings of the cluster allow in node classes.
 
-    The first role is the default, and ``instance_profile`` is its profile. Roles are names or ARNs. ``role_profiles``
+    The first role is the default, and ``instance_profile`` is its profile. Roles are names, with or without
+    a path, or ARNs. ``role_profiles``
     are the instance profiles of all roles, in the same order. Nodes with one of the ``windows_roles`` may run Windows;
     None if that is unknown. An empty ``image_owners`` allows all owners. ``account`` is the number that the owner
     ``self`` means. ``kms_keys`` are ARNs of customer-managed keys. ``reservations`` and ``placement_groups`` (by name)
@@ -180,11 +194,11 @@ class NodeClassPolicy:
 
         >>> NodeClassPolicy((), "", account="123456789012").allows_owner(("self",), owner="123456789012")
         True
-        >>> NodeClassPolicy((), "").allows_owner(("amazon",), owner="602401143452", alias="amazon")
-        True
+        >>> NodeClassPolicy((), "").allows_owner(("602401143452",), owner="602401143452", alias="amazon")
+        False
         """
         numbers = {self.account if each == "self" else each for each in allowed} - {""}
-        return owner in numbers or bool(alias and alias in numbers)
+        return owner_in_conditions(owner, alias) in numbers
 
     def decide_snapshot(self, snapshot: str) -> bool | None:
         """Return whether a snapshot is allowed of which only the id is known; None if that depends on its owner or

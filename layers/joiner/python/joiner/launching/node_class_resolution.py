@@ -24,13 +24,12 @@ from joiner.launching.class_manifest_problems import (
 )
 from joiner.launching.image_families.image_family_registry import default_devices
 from joiner.launching.image_families.image_variants import requirements_of
-from joiner.launching.image_owners import find_owner_problems
+from joiner.launching.image_owners import find_alias_problems, find_owner_problems
 from joiner.launching.ipv6_nodes import find_ipv6_problems, select_usable_subnets
 from joiner.launching.node_class_answers import Answer, NodeClassAnswers
 from joiner.launching.node_class_policy import NodeClassPolicy
 from joiner.launching.node_images import (
     choose_family,
-    choose_image_family,
     list_image_parameters,
     sort_newest_first,
 )
@@ -42,6 +41,7 @@ from joiner.launching.placement_group_matching import (
 )
 from joiner.launching.reservation_matching import find_reservation_problems, read_reservations
 from joiner.launching.selected_resources import (
+    explain_no_image,
     find_group_problems,
     find_problems_beyond_settings,
     find_subnet_problems,
@@ -112,8 +112,13 @@ def _all_image_problems(
     kubernetes_version: str,
 ) -> list[NodeClassProblem]:
     """Return the problems of the images: owners that are not allowed, images that do not suit, and missing ones."""
+    field = field_path(node_class, "amiSelector")
+    described = (*found.images, *found.parameter_images)
     return [
-        *find_owner_problems(node_class, ceilings, field=field_path(node_class, "amiSelector")),
+        *(
+            find_owner_problems(node_class, ceilings, field=field)
+            or find_alias_problems(described, ceilings, field=field)
+        ),
         *_image_problems(node_class, images, ceilings, kubernetes_version),
         *_missing_images(node_class, images, ceilings),
         *_missing_parameters(node_class, images, found),
@@ -223,20 +228,7 @@ def _image_problems(
         return problems
     if images:
         return [*problems, *find_assumed_family(node_class), *find_unpriced_licence(node_class)]
-    family = choose_image_family(node_class)
-    if family:
-        message = (
-            f"AWS has no {family} image of this release for Kubernetes {version}: use {family.lower()}@latest, or a "
-            f"release that exists for it"
-        )
-    else:
-        owners = (
-            f" among images of {', '.join(ceilings.image_owners)} (the settings' imageOwners)"
-            if ceilings.image_owners
-            else ""
-        )
-        message = f"the selector finds no image{owners}: change it, or have the owner allowed"
-    return [*problems, NodeClassProblem("AMIsReady", "AMIsNotFound", message)]
+    return [*problems, NodeClassProblem("AMIsReady", "AMIsNotFound", explain_no_image(node_class, ceilings, version))]
 
 
 def _instance_profile(

@@ -1,4 +1,6 @@
-"""The subnets and security groups that a node class selects, and selected resources that the settings do not allow."""
+"""The subnets, security groups and images that a node class selects, and selected resources that the settings do not
+allow.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -6,6 +8,7 @@ from typing import Any, Final
 from joiner.launching.node_class_answers import Answer, NodeClassAnswers
 from joiner.launching.node_class_policy import AllowedResources, NodeClassPolicy
 from joiner.launching.node_class_queries import Filters, build_queries
+from joiner.launching.node_images import choose_image_family, find_alias
 from joiner.launching.placement_group_matching import SELECTOR
 from joiner.pools import NodeClass, NodeClassProblem, SecurityGroup, Subnet
 from joiner.pools.node_class import field_path
@@ -98,6 +101,37 @@ def _explain_none_found(field: str, kind: str, terms: Sequence[Filters], tagging
     by_tags = any(one["Name"].startswith("tag") for term in terms for one in term)
     remedy = f"{tagging}, or change the selector" if by_tags else "select one that exists in this region"
     return f"{field}: no {kind} has {wanted}: {remedy}"
+
+
+def explain_no_image(node_class: NodeClass, ceilings: NodeClassPolicy, version: str) -> str:
+    """Return that a class finds no image for this version of Kubernetes: the field, what it names, and the remedy."""
+    field = field_path(node_class, "amiSelector")
+    family, alias = choose_image_family(node_class), find_alias(node_class)
+    if family:
+        where = f"{field}: alias {alias}" if alias else f"{field_path(node_class, 'amiFamily')}: {family}"
+        return (
+            f"{where}: AWS has no {family} image of this release for Kubernetes {version}: use "
+            f"{family.lower()}@latest, or a release that exists for it"
+        )
+    owners = f" among images of {', '.join(ceilings.image_owners)} (the settings' imageOwners)"
+    wanted = "; or ".join(_describe_image_terms(node_class))
+    return (
+        f"{field}: no image has {wanted}{owners if ceilings.image_owners else ''}: select one that exists in this "
+        "region, or have its owner allowed"
+    )
+
+
+def _describe_image_terms(node_class: NodeClass) -> list[str]:
+    """Return the terms as text. The query for a parameter's image has no term of its own."""
+    queries = iter(build_queries(node_class, "", cluster="").images)
+    found = []
+    for term in node_class.image_terms:
+        if term.ssm_parameter:
+            found.append(f"the id of the parameter {term.ssm_parameter}")
+        elif not term.alias:
+            owner = f"the owner {term.owner}" if term.owner else ""
+            found.append(" and ".join(filter(None, (describe_filters(next(queries).filters), owner))))
+    return found
 
 
 def find_problems_beyond_settings(found: NodeClassAnswers, ceilings: NodeClassPolicy) -> list[NodeClassProblem]:

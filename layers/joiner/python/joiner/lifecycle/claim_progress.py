@@ -10,11 +10,13 @@ register that node.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 
 from joiner.cluster import Node, Pod
 from joiner.lifecycle.failed_claims import failure_reason, may_register_late
 from joiner.lifecycle.pod_binding import count_open_slots
 from joiner.pools import NodeClaim
+from joiner.pools.retiring_nodes import find_marked_nodes, find_retiring_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +89,45 @@ def open_assignments(
 
 
 def list_uncovered_pods(
-    pods: Iterable[Pod], assignments: Iterable[Mapping[str, int]], *, leaving: Collection[str] = ()
+    pods: Iterable[Pod],
+    assignments: Iterable[Mapping[str, int]],
+    *,
+    leaving: Collection[str] = (),
+    marked: Collection[str] = (),
 ) -> list[Pod]:
     """Return the pods for which no node is in flight, counted by class: a slot is for a class, not for a pod.
 
     These are pending pods, and pods that will soon have to leave their node: `leaving` names the nodes that are being
-    drained.
+    drained. `marked` names those that wait for the replacements of a disruption. Their pods take the slots that pending
+    pods leave, and are not returned: DISRUPT decides what is launched for them.
     """
     slots: dict[str, int] = {}
     for assigned in assignments:
         for key, count in assigned.items():
             slots[key] = slots.get(key, 0) + count
-    found = []
+    queues: tuple[list[Pod], list[Pod], list[Pod]] = ([], [], [])
     for pod in pods:
-        if not (pod.provisionable or (pod.moves and pod.node_name in leaving)):
-            continue
+        if pod.provisionable:
+            queues[0].append(pod)
+        elif pod.moves and pod.node_name in marked:
+            queues[1].append(pod)
+        elif pod.moves and pod.node_name in leaving:
+            queues[2].append(pod)
+    found = []
+    for pod in chain.from_iterable(queues):
         if slots.get(pod.class_key, 0) > 0:
             slots[pod.class_key] -= 1
-        else:
+        elif pod.node_name not in marked:
             found.append(pod)
     return found
+
+
+def find_uncovered_pods(
+    pods: Iterable[Pod],
+    assignments: Iterable[Mapping[str, int]],
+    nodes: Collection[Node],
+    claims: Collection[NodeClaim],
+) -> list[Pod]:
+    """Return the pods of `list_uncovered_pods` in a cluster with these nodes and claims."""
+    leaving, marked = find_retiring_nodes(nodes, claims), find_marked_nodes(nodes, claims)
+    return list_uncovered_pods(pods, assignments, leaving=leaving, marked=marked)

@@ -18,7 +18,8 @@ from joiner.pools import (
     ResolvedNodeClass,
     compute_pool_conditions,
 )
-from joiner.pools.absent_classes import explain_absent_class
+from joiner.pools.absent_classes import TERMINATING, explain_absent_class
+from joiner.pools.node_class import CLASS_API_VERSION
 from joiner.pools.node_pool import PoolKind
 from joiner.pools.pool_status import MESSAGE_LIMIT
 from joiner.pools.registration_health import FIELD, reset_registrations, with_registration_health
@@ -26,6 +27,9 @@ from joiner.pools.registration_health import FIELD, reset_registrations, with_re
 POOLS = frozenset(get_args(PoolKind))
 OVERLAY = "NodeOverlay"
 CONFLICT = "Conflict"
+CLASS_IS_DELETED = (
+    "it is being deleted: nothing is launched, and it stays until its claims are gone, which its events name"
+)
 
 Manifest = Mapping[str, Any]
 
@@ -66,6 +70,9 @@ def find_status_patch(
         if pool.class_ref.key not in classes:
             absent = _explain_absence(pool.class_ref.key, problems, declared, claims)
         changes = _of_pool(pool, own, classes, present, at, absent=absent)
+    elif kind in CLASS_API_VERSION and manifest["metadata"].get("deletionTimestamp"):
+        after = before.set("Ready", "False", TERMINATING, CLASS_IS_DELETED, at=at, generation=generation)
+        changes = {"conditions": after.to_kube()}
     elif key in classes:
         changes = classes[key].status_to_kube(before, at=at, declared=own)["status"]
     elif kind == OVERLAY:

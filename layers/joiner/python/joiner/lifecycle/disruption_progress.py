@@ -11,7 +11,7 @@ still there.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -80,8 +80,29 @@ class DisruptionUnderWay(Protocol):
         """Return whether the replacements were written as claims."""
 
     @property
+    def launched(self) -> Collection[str]:
+        """Return the names of the replacements that had an instance."""
+
+    @property
     def unreadable(self) -> str:
         """Return why its record cannot be read; then only its readable claims are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFacts:
+    """What no claim shows about the replacements.
+
+    `never_launched` names the claims that were written and that no execution launches any more. `ending` gives, for
+    claims that are being deleted, the reason of their retirement if it is known. `paused`: Joiner was paused when the
+    nodes were marked or their replacements launched.
+    """
+
+    never_launched: Collection[str] = ()
+    ending: Mapping[str, RetirementReason] = field(default_factory=dict)
+    paused: bool = False
+
+
+NO_FACTS: Final = LaunchFacts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +139,11 @@ Verdict = Finished | Waiting | Due | Undone
 
 
 def judge_disruption(
-    record: DisruptionUnderWay, claims: Mapping[str, NodeClaim], tainted: Collection[str], now: datetime
+    record: DisruptionUnderWay,
+    claims: Mapping[str, NodeClaim],
+    tainted: Collection[str],
+    now: datetime,
+    facts: LaunchFacts = NO_FACTS,
 ) -> Verdict:
     """Return what becomes of a disruption.
 
@@ -135,17 +160,28 @@ def judge_disruption(
         return _judge_requested(record, left, marked, at)
     if unmarked := [name for name in left if not _is_marked(record, claims[name], tainted)]:
         return Undone(left, f"{unmarked[0]} was not marked completely", failed=False)
-    return _judge_replacements(record, left, claims, at)
+    if facts.paused and not _goes_on(record, claims, facts):  # the pause may last for days
+        return Undone(left, "Joiner is paused", failed=False)
+    return _judge_replacements(record, left, claims, at, facts)
+
+
+def _goes_on(record: DisruptionUnderWay, claims: Mapping[str, NodeClaim], facts: LaunchFacts) -> bool:
+    """Return whether a disruption goes on during a pause: all its replacements are launched. Nothing is launched then,
+    and no retirement begins."""
+    lost = (
+        name in facts.never_launched or not (name in claims or name in record.launched) for name in record.replacements
+    )
+    return bool(record.replacements) and not any(lost)
 
 
 def _judge_replacements(
-    record: DisruptionUnderWay, left: tuple[str, ...], claims: Mapping[str, NodeClaim], at: int
+    record: DisruptionUnderWay, left: tuple[str, ...], claims: Mapping[str, NodeClaim], at: int, facts: LaunchFacts
 ) -> Verdict:
     if unwritten := [name for name in record.replacements if not record.written and name not in claims]:
         return Undone(left, f"replacement {unwritten[0]} was not written", failed=False)
-    lost = next((why for name in record.replacements if (why := _why_lost(name, claims.get(name)))), "")
-    if lost:
-        return Undone(left, lost, failed=True)
+    lost = (_why_lost(name, claims.get(name), record, facts) for name in record.replacements)
+    if why := next(filter(None, lost), ""):
+        return Undone(left, why, failed=True)
     waiting = [name for name in record.replacements if not claims[name].initialized]
     if not waiting:
         return Due(left)
@@ -175,14 +211,28 @@ def _judge_requested(record: DisruptionUnderWay, left: tuple[str, ...], marked: 
     return Due(marked)
 
 
-def _why_lost(name: str, claim: NodeClaim | None) -> str:
+def _why_lost(name: str, claim: NodeClaim | None, record: DisruptionUnderWay, facts: LaunchFacts) -> str:
+    """Return why a replacement will not run; empty if it may."""
+    if claim is None and name in record.launched:
+        return f"replacement {name} was launched and is gone: its claim was deleted, or its instance ended"
     if claim is None:
         return f"replacement {name} could not be launched"
-    if claim.deleting:
-        return f"replacement {name} was deleted"
     if why := failure_reason(claim):
         return f"replacement {name} failed: {why}"
-    return ""
+    if claim.deleting:
+        return _why_deleted(name, facts.ending.get(name))
+    return f"replacement {name} was not launched" if name in facts.never_launched else ""
+
+
+def _why_deleted(name: str, reason: RetirementReason | None) -> str:
+    match reason:
+        case None | RetirementReason.DELETED:
+            return f"replacement {name} was deleted"
+        case RetirementReason.LOST:
+            return f"the instance of replacement {name} ended"
+        case RetirementReason.NEVER_JOINED:
+            return f"the node of replacement {name} did not join"
+    return f"replacement {name} is retired ({reason})"
 
 
 def retirement_reason(reason: str) -> RetirementReason:

@@ -20,6 +20,12 @@ Kubernetes waits before a forced detach. Only a claim can set a limit for the dr
 """
 
 
+OPEN_AT_MOST: Final = timedelta(minutes=1)
+"""For so long a node without pods is kept whose taint is missing in each pass: it is refused, or another controller
+removes it. Without this limit, such a node would stay forever.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class DrainWaits:
     """What the drain of one node waits for. `until` is its deadline, None without one."""
@@ -36,8 +42,15 @@ class DrainWaits:
 
     @property
     def pods_may_come_until(self) -> datetime | None:
-        """Return until when a pod may still appear on the node; None if that time is over, or the deadline has come."""
-        ready_at = datetime.fromtimestamp(self.retiring.since, UTC) + AT_LEAST
+        """Return until when a pod may still appear on the node; None if that time is over, or the deadline has come.
+
+        It counts from the taint, not from the start of the retirement: a notice, or an execution that failed, may have
+        started that long before. While the node has no taint, it has not begun.
+        """
+        closed_at, opened_at = self.retiring.closed_at, self.retiring.opened_at
+        ready_at = (datetime.fromtimestamp(closed_at, UTC) if closed_at else self.now) + AT_LEAST
+        if opened_at:
+            ready_at = min(ready_at, datetime.fromtimestamp(opened_at, UTC) + OPEN_AT_MOST)
         return ready_at if self.in_time and self.now < ready_at else None
 
     @property

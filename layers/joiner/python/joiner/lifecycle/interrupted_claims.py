@@ -5,7 +5,7 @@ from datetime import datetime
 from math import inf
 from typing import Final, Protocol
 
-from joiner.lifecycle.recorded_retirement import RecordedRetirement
+from joiner.lifecycle.recorded_retirement import RecordedRetirement, is_about
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest, is_voluntary
 from joiner.lifecycle.retirement_back_off import may_back_off
 from joiner.pools import NodeClaim
@@ -26,10 +26,6 @@ class NotedRetirement(RecordedRetirement, Protocol):
     def noted_at(self) -> int:
         """Return the time of the last interruption in epoch seconds; 0 if there was none."""
 
-    @property
-    def instance(self) -> str:
-        """Return the instance of that interruption."""
-
 
 def take_noted_claims(noted: Iterable[NotedRetirement], *, owner: str, now: datetime) -> list[RetirementRequest]:
     """Return interrupted claims that have no active owner and no back-off, each with its most urgent reason.
@@ -49,8 +45,10 @@ def take_noted_claims(noted: Iterable[NotedRetirement], *, owner: str, now: date
 def find_binding_reason(noted: NotedRetirement, claim: NodeClaim, now: datetime) -> RetirementReason | None:
     """Return the most urgent recorded reason that is not optional; None if there is none.
 
-    An older loss does not count: the sweep asks EC2 first.
+    An older loss does not count: the sweep asks EC2 first. Nor does a record of another claim that had this name.
     """
+    if not is_about(noted, claim.instance_id):
+        return None
     fresh = now.timestamp() - noted.noted_at <= FRESH_FOR
     found = [one for one in _reasons(noted) if not is_voluntary(one, claim)]
     lasting = [one for one in found if fresh or one is not RetirementReason.LOST]

@@ -343,7 +343,7 @@ def _node_refuses(pod: Pod, node: Node, here: Sequence[Pod]) -> str:
     if any(taint.matches(LINGERING) for taint in node.taints) and not rules.tolerates_for(LINGERING, TOLERATED_SECONDS):
         return f"it does not tolerate {LINGERING} for long"
     if not rules.suits(node.labels, node.name):
-        return "its node selector or affinity does not suit the node"
+        return "its node selector, affinity or operating system does not suit the node"
     lacking = rules.requests.lacking(node.allocatable - sum_resources(other.requests for other in here))
     if lacking:
         return f"the node lacks {_shown(lacking)}"
@@ -383,9 +383,12 @@ def _ports_clash(ports: Iterable[HostPort], here: Sequence[Pod]) -> bool:
 
 
 def _eligible(spread: TopologySpreadConstraint, pod: Pod, node: Node) -> bool:
-    if spread.topology_key not in node.labels:
+    """Return whether a node counts for a spread: it has the topology keys of all hard constraints of the pod. Source:
+    kube-scheduler, plugin PodTopologySpread."""
+    keys = {spread.topology_key, *(each.topology_key for each in pod.constraints.spreads if each.hard)}
+    if not keys <= node.labels.keys():
         return False
-    if spread.honors_affinity and not pod.constraints.suits(node.labels, node.name):
+    if spread.honors_affinity and not pod.constraints.selects(node.labels, node.name):
         return False
     return not (spread.honors_taints and pod.constraints.untolerated(node.taints) is not None)
 

@@ -134,21 +134,26 @@ class RetirementRequest:
 class RetiringClaim:
     """One claim that is being retired, as passed between states.
 
-    `since` is the start, `launched` the launch of its instance, and `emptied` the time when its last pod was seen gone
-    (epoch seconds, 0 for unknown or not yet). `restarted` are the pods whose Deployments were restarted, by the first
-    characters of their uids. `refused_at`: when the
-    API server last refused all evictions of a pass (epoch seconds, 0 if it granted one since).
+    `uid` is that of the claim, empty if it was gone when the retirement began: another claim may get its name.
+    `since` is the start, `launched` the launch of its instance, `emptied` the time when its last pod was seen gone, and
+    `closed_at` the time when this execution saw its node tainted (epoch seconds, 0 for unknown or not yet). `opened_at`
+    is the time since which each pass found its node without the taint and without pods, 0 if it is tainted. `restarted`
+    are the pods whose Deployments were restarted, by the first characters of their uids. `refused_at`: when the API
+    server last refused all evictions of a pass (epoch seconds, 0 if it granted one since).
     """
 
     claim: str
     reason: RetirementReason
     _: KW_ONLY
     kind: str = ""
+    uid: str = ""
     instance: str = ""
     node: str = ""
     since: int = 0
     launched: int = 0
     emptied: int = 0
+    closed_at: int = 0
+    opened_at: int = 0
     stage: RetirementStage = RetirementStage.DRAINING
     why: str = ""
     restarted: tuple[str, ...] = ()
@@ -161,11 +166,14 @@ class RetiringClaim:
             claim=str(raw["claim"]),
             reason=RetirementReason(raw["reason"]),
             kind=str(raw.get("kind") or ""),
+            uid=str(raw.get("uid") or ""),
             instance=str(raw.get("instance") or ""),
             node=str(raw.get("node") or ""),
             since=int(raw.get("since") or 0),
             launched=int(raw.get("launched") or 0),
             emptied=int(raw.get("emptied") or 0),
+            closed_at=int(raw.get("closed_at") or 0),
+            opened_at=int(raw.get("opened_at") or 0),
             stage=RetirementStage(raw["stage"]),
             why=str(raw.get("why") or ""),
             restarted=tuple(map(str, raw.get("restarted") or ())),
@@ -178,6 +186,7 @@ class RetiringClaim:
             "claim": self.claim,
             "reason": str(self.reason),
             "kind": self.kind,
+            "uid": self.uid,
             "instance": self.instance,
             "node": self.node,
             "since": self.since,
@@ -185,6 +194,8 @@ class RetiringClaim:
             "emptied": self.emptied,
             "stage": str(self.stage),
             "why": self.why,
+            **({"closed_at": self.closed_at} if self.closed_at else {}),
+            **({"opened_at": self.opened_at} if self.opened_at else {}),
             **({"restarted": list(self.restarted)} if self.restarted else {}),
             **({"refused_at": self.refused_at} if self.refused_at else {}),
         }
@@ -354,13 +365,20 @@ def as_terminating(claim: NodeClaim, *, in_time: bool, at: datetime) -> NodeClai
     return detached.with_condition(INSTANCE_TERMINATING, "True", INSTANCE_TERMINATING, at=at)
 
 
-def with_deadline(claim: NodeClaim, reason: RetirementReason) -> NodeClaim | None:
-    """Return the deleted claim with its drain deadline; None if it already has one or its pool sets no limit.
+def with_deadline(claim: NodeClaim, reason: RetirementReason, ends_at: int = 0) -> NodeClaim | None:
+    """Return the deleted claim with its drain deadline; None if it already has one or nothing sets a limit.
 
-    An unhealthy node has no time to drain: its pods are deleted, because their evictions may never end.
+    An unhealthy node has no time to drain: its pods are deleted, because their evictions may never end. `ends_at` is
+    the recorded deadline (epoch seconds, or 0). It is written only if it is near: then room for pods that nothing else
+    ends is launched at once, and a later one may still change.
     """
     grace = 0 if reason is RetirementReason.UNHEALTHY else claim.termination_grace_period
-    if claim.deletion is None or grace is None or names.TERMINATION_TIMESTAMP in claim.annotations:
+    if claim.deletion is None or names.TERMINATION_TIMESTAMP in claim.annotations:
         return None
-    moment = format_timestamp(claim.deletion + timedelta(seconds=grace))
+    limits = [claim.deletion + timedelta(seconds=grace)] if grace is not None else []
+    if ends_at and (recorded := datetime.fromtimestamp(ends_at, UTC)) - claim.deletion <= SOON:
+        limits.append(recorded)
+    if not limits:
+        return None
+    moment = format_timestamp(min(limits))
     return replace(claim, annotations={**claim.annotations, names.TERMINATION_TIMESTAMP: moment})

@@ -25,7 +25,7 @@ from joiner.lifecycle.retirement import (
 from joiner.names import DO_NOT_CONSOLIDATE
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_budgets import find_over_budget
-from joiner.pools.retiring_nodes import find_retiring_nodes
+from joiner.pools.retiring_nodes import find_marked_nodes, find_retiring_nodes
 from joiner.pools.standalone_claims import may_be_launched_by_holder
 
 Manifest = Mapping[str, Any]
@@ -45,18 +45,23 @@ class RetirementCandidate:
         """Return whether the retirement can be undone; a claim that is already deleted cannot be restored."""
         return is_voluntary(self.request.reason, self.claim) and not (self.claim is not None and self.claim.deleting)
 
+    @property
+    def instance(self) -> str:
+        """Return the instance of the claim, else of the node, else of the request; empty if there is none."""
+        of_claim, of_node = self.claim.instance_id if self.claim else "", self.node.instance_id if self.node else ""
+        return of_claim or of_node or self.request.instance
+
     def begin(self, claim: NodeClaim | None, tainted: Node | None, since: int) -> RetiringClaim:
         """Return the claim with the first stage of its retirement, which began at `since` (epoch seconds).
 
-        `claim` is the claim after its deletion, `tainted` the node if it is tainted. The instance is that of the claim,
-        else of the node, else of the request.
+        `claim` is the claim after its deletion, `tainted` the node if it is tainted.
         """
-        of_claim, of_node = claim.instance_id if claim else "", self.node.instance_id if self.node else ""
-        instance = of_claim or of_node or self.request.instance
+        instance = replace(self, claim=claim).instance
         return RetiringClaim(
             claim=self.request.claim,
             reason=self.request.reason,
             kind=claim.kind if claim else "",
+            uid=claim.uid if claim else "",
             instance=instance,
             node=tainted.name if tainted else "",
             since=since,
@@ -96,6 +101,8 @@ class NodeListing:
         found = []
         for request in requests:
             claim, owned = self.claims.get(request.claim), self.owned.get(request.claim, "")
+            if claim is not None and request.instance and claim.instance_id not in ("", request.instance):
+                claim, owned = None, ""  # a claim that was created later with the same name
             instance = (claim.instance_id if claim else "") or request.instance
             node = (by_instance.get(instance) if instance else None) or self.nodes.get(owned)
             unreadable = "" if node is not None else self.instances.get(instance) or owned
@@ -103,8 +110,9 @@ class NodeListing:
         return found
 
     def find_retiring_nodes(self) -> frozenset[str]:
-        """Return the names of the nodes that are being retired."""
-        return find_retiring_nodes(self.nodes.values(), self.claims.values())
+        """Return the names of the nodes that are being retired, or are marked for it."""
+        listed = self.nodes.values(), self.claims.values()
+        return find_retiring_nodes(*listed) | find_marked_nodes(*listed)
 
     def find_over_budget(
         self, candidates: Iterable[RetirementCandidate], pools: Iterable[NodePool], now: datetime

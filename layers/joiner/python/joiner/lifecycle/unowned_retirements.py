@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from joiner.lifecycle.checks.instance_survey import SeenClaim, SeenInstance
-from joiner.lifecycle.recorded_retirement import RecordedRetirement
+from joiner.lifecycle.recorded_retirement import RecordedRetirement, is_about
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
-from joiner.lifecycle.retirement_back_off import back_off_seconds, may_back_off
+from joiner.lifecycle.retirement_back_off import back_off_seconds, may_back_off, progresses
 
 
 class CountedRetirement(RecordedRetirement, Protocol):
@@ -15,7 +15,15 @@ class CountedRetirement(RecordedRetirement, Protocol):
 
     @property
     def attempt(self) -> int:
-        """Return the number of executions that have retired it."""
+        """Return the number of executions that have begun since one of its pods left."""
+
+    @property
+    def seen_at(self) -> int:
+        """Return the time of its owner's last pass, in epoch seconds."""
+
+    @property
+    def progressed_at(self) -> int:
+        """Return the time of a pass in which one of its pods left, in epoch seconds; 0 if none did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +41,17 @@ def find_abandoned_retirements(
     """Return the retirements with an inactive owner.
 
     An owner is inactive if it no longer runs, made no pass for three minutes, or must have ended. `running` are the
-    executions that run, or whose state is unknown. After one that `succeeded`, the claim backs off.
+    executions that run, or whose state is unknown. After one that `succeeded`, the claim backs off, unless its pods
+    still left at the end.
     """
     owned = [each for each in retirements if each.owner]
     left = [each for each in owned if each.owner not in running or not each.attended(now)]
-    return [
-        AbandonedRetirement(
-            each.claim, each.owner, now + back_off_seconds(each.attempt) if each.owner in succeeded else 0
-        )
+    back_off = {
+        each.claim: now + back_off_seconds(each.attempt)
         for each in left
-    ]
+        if each.owner in succeeded and not progresses(each.progressed_at, each.seen_at)
+    }
+    return [AbandonedRetirement(each.claim, each.owner, back_off.get(each.claim, 0)) for each in left]
 
 
 def list_begun_retirements(
@@ -61,6 +70,8 @@ def list_begun_retirements(
     for name, retirement in sorted(retirements.items()):
         if name not in there or (retirement.owner and name not in freed):
             continue
+        if not is_about(retirement, there[name].instance, there[name].created):
+            continue
         instance = instances.get(there[name].instance)
         reasons = {RetirementReason(each) for each in retirement.reasons if each in set(RetirementReason)}
         reasons -= {RetirementReason.LOST} if instance is not None and not instance.gone else set()
@@ -78,7 +89,8 @@ def find_claims_backing_off(
     return {
         claim.name
         for claim, known in blocked
-        if may_back_off(known.back_off_until, (known.deadline, claim.drained_by), now)
+        if is_about(known, claim.instance, claim.created)
+        and may_back_off(known.back_off_until, (known.deadline, claim.drained_by), now)
     }
 
 
@@ -109,7 +121,9 @@ def choose_requests(
 def find_unknown_losses(
     requests: Iterable[RetirementRequest], retirements: Mapping[str, RecordedRetirement], freed: Collection[str]
 ) -> list[str]:
-    """Return the claims whose instance is lost and whose owner does not know it yet: the owner keeps the claim."""
+    """Return the claims whose instance is lost and whose owner does not know it yet: the owner keeps the claim. The
+    owner of a former claim with this name does not retire that instance.
+    """
     wanted = choose_most_urgent(requests)
     return [
         claim
@@ -119,6 +133,7 @@ def find_unknown_losses(
         and claim in wanted
         and wanted[claim].reason is RetirementReason.LOST
         and RetirementReason.LOST not in one.reasons
+        and is_about(one, wanted[claim].instance)
     ]
 
 

@@ -1,5 +1,5 @@
-"""What a scale-up has to settle about node classes: finalizers that must change, and pools whose condition
-`NodeClassReady` contradicts their class.
+"""What a scale-up has to settle about node classes: finalizers that must change, pools whose condition `NodeClassReady`
+contradicts their class, and classes whose condition `Ready` does not say that they are being deleted.
 
 A class that exists may be unusable: it is not valid, or it is being deleted. The sweep and the scale-up that it starts
 both read this list, so a scale-up always finds what it was started for. Each case has a back-off like that of pending
@@ -23,7 +23,7 @@ from joiner.pools.absent_classes import (
     says_not_valid,
     with_deleted_classes,
 )
-from joiner.pools.conditions import Condition
+from joiner.pools.conditions import Condition, Conditions
 from joiner.pools.pool_status import MESSAGE_LIMIT
 
 UNSETTLED: Final = "unsettled "
@@ -80,11 +80,21 @@ def find_unsettled_classes(
         if pool.class_ref.kind != "Inline" and _is_outdated(condition, key, state, problems):
             found = f"has a condition NodeClassReady that does not say: {key} {state}"
             outdated.append(UnsettledClass(pool.key, found))
-    return outdated + [
-        UnsettledClass(
-            f"{hold.kind}/{hold.name}", "has claims and no finalizer" if hold.added else "is deleted and has no claims"
-        )
+    holds = {
+        f"{hold.kind}/{hold.name}": "has claims and no finalizer" if hold.added else "is deleted and has no claims"
         for hold in find_finalizer_changes(manifests, claims)
+    }
+    silent = dict.fromkeys(_list_silent(manifests), "has a condition Ready that does not say that it is being deleted")
+    return outdated + [UnsettledClass(key, found) for key, found in (silent | holds).items()]
+
+
+def _list_silent(manifests: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of the classes that are being deleted and whose condition `Ready` does not say so."""
+    return [
+        f"{one['kind']}/{one['metadata']['name']}"
+        for one in manifests
+        if one["metadata"].get("deletionTimestamp")
+        and Conditions.from_kube((one.get("status") or {}).get("conditions"))["Ready"].reason != TERMINATING
     ]
 
 

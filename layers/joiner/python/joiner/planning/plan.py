@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
 from joiner.cluster import Requirements, Resources, Taint
-from joiner.cluster.quantities import format_amount
+from joiner.cluster.quantities import format_shortage
 from joiner.planning.plan_simplification import UNCHANGED, Simplification
 from joiner.planning.unlaunched_nodes import UnlaunchedNodes
 from joiner.pools import InvalidManifest
@@ -213,13 +213,13 @@ class Reason:
 
     @property
     def short_of(self) -> str:
-        """Return what the nearest offer lacks, as text.
+        """Return what the nearest offer lacks, as text, rounded up.
 
         >>> lacks = Resources.of(cpu=2, memory="1.5Gi")
         >>> Reason("default", "no instance type has enough resources", lacks=lacks).short_of
         '2 cpu and 1.5 GiB memory'
         """
-        return " and ".join(format_amount(name, value) for name, value in self.lacks.items())
+        return " and ".join(format_shortage(name, value) for name, value in self.lacks.items())
 
     @property
     def near(self) -> str:

@@ -164,7 +164,7 @@ def _repair(
     best = proposed.attempt
     if best.missing and proposed.exceeded is not None:
         best = _within_limits(state, best, *proposed.exceeded, meter=meter, seed=seed)
-    doubtful = proposed.improvable or bool(best.score[0])
+    doubtful, first = proposed.improvable or bool(best.score[0]), best
     few = pods <= FEW_PODS and not enough.is_reached(best) and not meter.spent()
     if (doubtful and pods <= MOST_SEQUENTIAL_PODS) or (few and _is_expensive(state, proposed)):
         clear_plan(state)
@@ -175,6 +175,9 @@ def _repair(
                 break
         clear_plan(state)
         restore_layout(state, best.layout)
+        if best is first and best.missing and pods <= MOST_REPAIRED_PODS:
+            improve_plan(state, frontier, known.shares, meter)
+            best = keep_better(state, best)
         if best.missing and pods <= MOST_REPAIRED_PODS:
             best = clear_blocked_domains(state, frontier, known.shares, best, meter)
     elif few and _is_ruled(state) and best.price > enough.price:

@@ -1,7 +1,7 @@
 """Why a pool has no usable node class: it does not exist, is not valid, is being deleted, or was not resolved yet.
 
-The condition of the pool has the reasons of Karpenter (core `pkg/controllers/nodepool/readiness`). The class itself
-keeps its conditions while it is deleted, as in Karpenter.
+The condition of the pool has the reasons of Karpenter (core `pkg/controllers/nodepool/readiness`). Unlike in Karpenter,
+the class itself is not ready while it is deleted, with the reason of its pools.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ def explain_absent_class(
 
 def with_deleted_classes(classes: Iterable[NodeClass], manifests: Iterable[Mapping[str, Any]]) -> tuple[NodeClass, ...]:
     """Return the valid classes and, of the manifests of classes that are not valid, those that are being deleted. Only
-    the name of such a class is known.
+    the name and the uid of such a class are known.
 
     >>> deleted = {"kind": "EC2NodeClass", "metadata": {"name": "web", "deletionTimestamp": "2026-11-24T12:00:00Z"}}
     >>> [(one.key, one.deleting) for one in with_deleted_classes([], [deleted])]
@@ -55,7 +55,7 @@ def with_deleted_classes(classes: Iterable[NodeClass], manifests: Iterable[Mappi
     for manifest in manifests:
         kind, metadata = manifest["kind"], manifest["metadata"]
         if metadata.get("deletionTimestamp") and f"{kind}/{metadata['name']}" not in known:
-            deleted = NodeClass(str(metadata["name"]), kind, deleting=True)
+            deleted = NodeClass(str(metadata["name"]), kind, uid=str(metadata.get("uid") or ""), deleting=True)
             known[deleted.key] = deleted
     return tuple(known.values())
 

@@ -85,7 +85,10 @@ class Conditions:
 
     def __getitem__(self, name: str) -> Condition:
         """Return the condition of this type; an Unknown one if it was never set."""
-        return next((condition for condition in self.items if condition.type == name), Condition(name, "Unknown"))
+        for condition in self.items:
+            if condition.type == name:
+                return condition
+        return Condition(name, "Unknown")
 
     def true(self, name: str) -> bool:
         """Return whether the condition of this type is True."""

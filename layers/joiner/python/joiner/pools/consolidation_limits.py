@@ -5,6 +5,8 @@ from typing import Final
 
 LONGEST_COOL_DOWN: Final = 24 * 3600
 """Seconds for which the ledger keeps what was moved."""
+LEAST_AGE_OF_REPLACEMENTS: Final = 600
+"""The default ``least_node_age`` of a node that a disruption launched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +15,8 @@ class ConsolidationLimits:
 
     ``least_saving_per_hour`` ($/h) and ``least_saving_percent`` (of the price of the removed nodes) must be saved by
     each action. ``least_node_age`` (s) counts from the creation of the claim, for nodes that a disruption launched from
-    their initialization; None for the default (``disruption.least_node_age``). ``evictions_per_day`` limits the pods
-    that consolidation moves in 24 hours.
+    their initialization; None for the default (``LEAST_AGE_OF_REPLACEMENTS`` for nodes that a disruption launched, else
+    0). ``evictions_per_day`` limits the pods that consolidation moves in 24 hours.
     ``workload_cool_down`` (s) is the time in which a workload whose pod was moved is not moved again, at most
     ``LONGEST_COOL_DOWN``. ``spot_to_spot`` allows a spot node as the replacement of spot nodes;
     ``spot_to_spot_least_types`` is the number of cheaper types among which the fleet must be able to choose if one

@@ -23,6 +23,8 @@ NAMED: Final = {
     "@hourly": "0 * * * *",
 }
 MONTHS: Final = ("", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+LONGEST_MONTHS: Final = (0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+"""The most days of each month, by its number."""
 DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 FIELD: Final = re.compile(r"(?:[*?]|(?P<low>\w+)(?:-(?P<high>\w+))?)(?:/(?P<step>\d+))?")
 EVERY_DAY: Final = re.compile(r"[*?](?:/0*1)?")
@@ -59,6 +61,15 @@ class CronSchedule:
             weekdays=frozenset(each % 7 for each in _values(weekday, 0, 7, DAYS)),
             both=any(EVERY_DAY.fullmatch(part) for field in (day, weekday) for part in field.split(",")),
         )
+
+    @property
+    def occurs(self) -> bool:
+        """Return whether it ever starts; the months that it names may lack its days.
+
+        >>> [CronSchedule.parse(text).occurs for text in ("0 0 31 2 *", "0 0 29 2 *", "0 0 31 2 mon", "0 0 31 * *")]
+        [False, True, True, True]
+        """
+        return not self.both or any(min(self.days) <= LONGEST_MONTHS[month] for month in self.months)
 
     def started_within(self, since: datetime, until: datetime, zone: tzinfo = UTC) -> bool:
         """Return whether a start is after `since` and not after `until`.

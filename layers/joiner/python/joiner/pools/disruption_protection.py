@@ -3,9 +3,10 @@
 Source: Karpenter, "Disruption" (controls), core `pkg/utils/pod/scheduling.go`. All voluntary disruption follows the
 rules of this module: the choice of nodes, the start of a retirement, and the drain.
 
-On a node or a claim the value ``true`` forbids disruption. On a pod it may also be a duration from the pod's start, and
-a pod that has not started has all of it left. Pods of daemon sets and static pods end with their node, so their
-annotation has no effect. `cluster/pods.py` reads the annotation of a pod, with `read_protection`.
+On a node or a claim the value ``true`` forbids disruption. On a pod it may also be a duration from the pod's start, as
+Go parses it (`go_durations.py`), and a pod that has not started has all of it left. Pods of daemon sets and static pods
+end with their node, so their annotation has no effect. `cluster/pods.py` reads the annotation of a pod, with
+`read_protection`.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from typing import Final
 
 from joiner import names
 from joiner.cluster import Node, Pod
-from joiner.pools.durations import read_duration
+from joiner.pools.go_durations import parse_go_duration
 from joiner.pools.node_claim import NodeClaim
 from joiner.pools.timestamps import format_timestamp, parse_timestamp
 
@@ -35,20 +36,21 @@ def protected_until(protection: str, started: datetime | None, now: datetime) ->
     """
     if protection == "true":
         return FOREVER
-    seconds = read_duration(protection)
-    if seconds is None:
+    lasts = parse_go_duration(protection)
+    if lasts is None:
         return None
-    until = (started or now) + timedelta(seconds=seconds)
+    until = (started or now) + lasts
     return until if until > now else None
 
 
 def is_meaningless(protection: str) -> bool:
     """Return whether the annotation of a pod has a value without a meaning, and thus no effect.
 
-    >>> [is_meaningless(value) for value in ("", "true", "false", "1h30m", "later")]
-    [False, False, False, False, True]
+    >>> [is_meaningless(value) for value in ("", "true", "false", "1.5h", "0s", "later", "-1h")]
+    [False, False, False, False, False, True, True]
     """
-    return protection not in ("", "true", "false") and read_duration(protection) is None
+    lasts = parse_go_duration(protection)
+    return protection not in ("", "true", "false") and (lasts is None or lasts < timedelta(0))
 
 
 def find_protected_node(claim: NodeClaim, node: Node, keys: Iterable[str] = (names.DO_NOT_DISRUPT,)) -> str:

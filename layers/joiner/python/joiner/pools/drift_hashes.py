@@ -8,7 +8,7 @@ earlier text. The digests are specific to Joiner and have a version; digests of 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from joiner import names
@@ -56,10 +56,15 @@ def build_hash_annotations(pool: NodePool, node_class: NodeClass | None) -> dict
         if pool.legacy
         else (names.NODEPOOL_HASH, names.NODEPOOL_HASH_VERSION)
     )
-    found = {own: hash_fields(pool, OF_POOL), own_version: VERSION}
+    found = {own: hash_pool(pool), own_version: VERSION}
     if node_class is not None:
         found |= {names.NODECLASS_HASH: hash_class(node_class), names.NODECLASS_HASH_VERSION: VERSION}
     return found
+
+
+def hash_pool(pool: NodePool) -> str:
+    """Return the digest of the template of a pool. All its labels count, also those that are requirements."""
+    return hash_fields(replace(pool, labels={**pool.labels, **pool.instance_labels}), OF_POOL)
 
 
 def hash_class(node_class: NodeClass) -> str:

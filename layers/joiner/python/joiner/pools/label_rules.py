@@ -61,6 +61,15 @@ OF_KUBERNETES = ("kubernetes.io", "k8s.io")
 FREE_OF_KUBERNETES = ("kops.k8s.io", "node.kubernetes.io", "node-restriction.kubernetes.io")
 
 
+def is_well_known(key: str) -> bool:
+    """Return whether the instance decides a label, under its present name or its former one.
+
+    >>> [is_well_known(key) for key in ("kubernetes.io/arch", "beta.kubernetes.io/arch", "team")]
+    [True, True, False]
+    """
+    return RENAMED.get(key, key) in WELL_KNOWN
+
+
 def in_domain(key: str, domains: Sequence[str]) -> bool:
     """Return whether the prefix of the key is one of the domains or a subdomain.
 

@@ -123,6 +123,14 @@ class NodeClaim:
         return self.labels.get(names.CAPACITY_TYPE, "")
 
     @property
+    def released(self) -> bool:
+        """Return whether the deleted claim needs nothing from Joiner any more: Joiner has removed its finalizer, with
+        its label, after the end of the instance. Only finalizers of other controllers keep such a claim.
+        """
+        marked = self.labels.get(names.LEAVING) == "true"
+        return self.deletion is not None and marked and names.TERMINATION_FINALIZER not in self.finalizers
+
+    @property
     def instance_id(self) -> str:
         """Return the last part of ``aws:///<zone>/<instance id>``; empty before the launch."""
         return self.provider_id.rpartition("/")[2]

@@ -9,6 +9,7 @@ from typing import Literal
 
 from joiner import names
 from joiner.cluster import Node, Requirements, Resources, Taint
+from joiner.cluster.requirements import RENAMED
 from joiner.pools.conditions import Conditions
 from joiner.pools.consolidation_limits import ConsolidationLimits
 from joiner.pools.disruption_settings import DisruptionSettings
@@ -79,6 +80,10 @@ class Disruption:
 class NodePool:
     """One pool.
 
+    ``labels`` are the labels of its template that only the pool decides. Those that the instance decides, such as the
+    architecture or the zone, are ``instance_labels``. Each of these is one of the ``requirements``, too, as in
+    Karpenter.
+
     ``limits`` contains only limited resources (and optionally the pseudo-resource ``nodes``); ``used`` is its
     status.resources. ``min_values``: label key -> the minimum number of values among which the fleet must be able to
     choose for every node. ``kubelet`` is set if the pool itself has it (a Provisioner's kubeletConfiguration), and then
@@ -98,6 +103,7 @@ class NodePool:
     requirements: Requirements = field(default_factory=Requirements)
     min_values: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    instance_labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
@@ -140,6 +146,41 @@ class NodePool:
     def node_path(self) -> str:
         """Return the path of the fields that describe its nodes, in the manifest of the pool or of its claim."""
         return "spec" if self.legacy or self.claim else "spec.template.spec"
+
+    @property
+    def labels_path(self) -> str:
+        """Return the path of the labels of its nodes, in the manifest of the pool or of its claim."""
+        if self.claim:
+            return "metadata.labels"
+        return "spec.labels" if self.legacy else "spec.template.metadata.labels"
+
+    def requirement_field(self, key: str) -> str:
+        """Return the path of the field that limits a label of its nodes: a label of the template, or its requirements.
+
+        >>> labels = {"beta.kubernetes.io/arch": "arm64"}
+        >>> pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), instance_labels=labels)
+        >>> pool.requirement_field("kubernetes.io/arch")
+        'spec.template.metadata.labels[beta.kubernetes.io/arch]'
+        >>> pool.requirement_field("team")
+        'spec.template.spec.requirements[team]'
+        """
+        declared = next((one for one in self.instance_labels if RENAMED.get(one, one) == key), "")
+        return f"{self.labels_path}[{declared}]" if declared else f"{self.node_path}.requirements[{key}]"
+
+    def describe_requirement(self, key: str) -> str:
+        """Return what its nodes must have, as reasons name it; a label of its template is named as one.
+
+        >>> arm = Requirements.from_labels({"kubernetes.io/arch": "arm64"})
+        >>> pool = NodePool("web", NodeClassRef("EC2NodeClass", "default"), requirements=arm)
+        >>> pool.describe_requirement("kubernetes.io/arch")
+        'kubernetes.io/arch In [arm64]'
+        >>> labels = {"kubernetes.io/arch": "arm64"}
+        >>> labelled = NodePool("web", pool.class_ref, requirements=arm, instance_labels=labels)
+        >>> labelled.describe_requirement("kubernetes.io/arch")
+        'kubernetes.io/arch In [arm64] (spec.template.metadata.labels)'
+        """
+        of_label = self.requirement_field(key).startswith(self.labels_path)
+        return f"{key} {self.requirements.on(key)}{f' ({self.labels_path})' if of_label else ''}"
 
     @property
     def class_field(self) -> str:

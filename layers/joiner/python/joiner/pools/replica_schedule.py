@@ -1,7 +1,8 @@
 """The replicas of a static pool by time of day, from its annotation ``joiner.dev/schedule``.
 
 While a window of the schedule is open, its number counts instead of ``spec.replicas``; of several open windows, the
-first one counts. A window begins by a cron schedule in a time zone and lasts for its duration.
+first one counts. A window begins by a cron schedule in a time zone and lasts for its duration. A window that can never
+begin, such as one of the 31st of February, is never open; the others count.
 """
 
 import re
@@ -20,8 +21,9 @@ LONGEST: Final = 31 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class ReplicaWindow:
-    """One window: its start, its duration in seconds, and the number of nodes while it is open."""
+    """One window as it is written: its start, its duration in seconds, and the number of nodes while it is open."""
 
+    text: str
     start: CronSchedule
     seconds: int
     replicas: int
@@ -57,6 +59,23 @@ class ReplicaSchedule:
             raise ValueError("it has no window")
         return cls(windows, zone)
 
+    @property
+    def opens(self) -> bool:
+        """Return whether one of its windows can begin."""
+        return any(each.start.occurs for each in self.windows)
+
+    def describe_idle_windows(self) -> tuple[str, ...]:
+        """Return, for each window that can never begin, that it has no effect.
+
+        >>> ReplicaSchedule.parse("0 8 * * mon-fri for 10h = 6; 0 0 31 2 * for 1h = 2").describe_idle_windows()
+        ("'0 0 31 2 * for 1h = 2' never begins, so that it has no effect: correct it",)
+        """
+        return tuple(
+            f"{each.text!r} never begins, so that it has no effect: correct it"
+            for each in self.windows
+            if not each.start.occurs
+        )
+
     def replicas_at(self, now: datetime) -> int | None:
         """Return the number of nodes by the schedule at `now`; None if no window is open.
 
@@ -72,4 +91,4 @@ def _read_window(text: str) -> ReplicaWindow:
     seconds = read_duration(found["duration"]) if found else None
     if found is None or not seconds or seconds > LONGEST:
         raise ValueError(f"{text!r} is no window of at most 31 days")
-    return ReplicaWindow(CronSchedule.parse(found["cron"]), seconds, int(found["replicas"]))
+    return ReplicaWindow(text, CronSchedule.parse(found["cron"]), seconds, int(found["replicas"]))

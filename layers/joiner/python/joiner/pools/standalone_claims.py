@@ -12,6 +12,7 @@ from typing import Final
 
 from joiner import names
 from joiner.pools.capacity_reservations import RESERVATION_LABELS
+from joiner.pools.label_rules import is_well_known
 from joiner.pools.node_claim import NodeClaim
 from joiner.pools.node_pool import NodeClassRef, NodePool
 
@@ -65,14 +66,17 @@ def adopt_claim(claim: NodeClaim, labels: Mapping[str, str]) -> NodeClaim:
 
 
 def build_claim_pool(claim: NodeClaim, pool: NodePool | None) -> NodePool:
-    """Return the static pool of one node that stands for a claim; `pool` is the one that its label names."""
+    """Return the static pool of one node that stands for a claim; `pool` is the one that its label names.
+
+    Labels that the instance decides do not count: those of a claim that a user copied are of another node.
+    """
     return NodePool(
         name=claim.pool,
         class_ref=claim.class_ref,
         kind="Provisioner" if claim.kind == "Machine" else "NodePool",
         requirements=claim.requirements,
         min_values=claim.min_values,
-        labels={key: value for key, value in claim.labels.items() if key not in names.OURS},
+        labels={key: value for key, value in claim.labels.items() if key not in names.OURS and not is_well_known(key)},
         annotations=claim.annotations,
         taints=claim.taints,
         startup_taints=claim.startup_taints,

@@ -19,9 +19,18 @@ def suggest_nearest(name: str, known: Sequence[str], *, cutoff: float = 0.7) -> 
     ('; did you mean "cpu"?', '; did you mean "cpu"?')
     >>> suggest_nearest("gpu", ["cpu", "memory"]), suggest_nearest("io4", ["io1", "io2"])
     ('', '')
+
+    A prefix that two names share makes them no nearer.
+
+    >>> [suggest_nearest(name, ["joiner.dev/burstable"]) for name in ("joiner.dev/pause", "joiner.dev/burstabel")]
+    ['', '; did you mean "joiner.dev/burstable"?']
     """
+    asked = name.strip().lower()
     lower = {one.lower(): one for one in known}
-    near = difflib.get_close_matches(name.strip().lower(), lower, n=1, cutoff=cutoff)
+    domain, slash, own = asked.rpartition("/")
+    beside = {one.rpartition("/")[2]: one for one in lower if slash and one.rpartition("/")[0] == domain}
+    near = [beside[one] for one in difflib.get_close_matches(own, beside, n=1, cutoff=cutoff)]
+    near = near or difflib.get_close_matches(asked, lower.keys() - beside.values(), n=1, cutoff=cutoff)
     return f'; did you mean "{lower[near[0]]}"?' if near else ""
 
 

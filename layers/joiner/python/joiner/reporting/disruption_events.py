@@ -72,7 +72,7 @@ def report_kept(kept: KeptNode, claim: NodeClaim) -> list[Event]:
     """Return the events of a node that stays, on the node and on its claim."""
     subjects = (Subject.claim(claim), Subject("v1", "Node", kept.node, kept.node))
     return [
-        Event(subject, kept.condition, "Consolidate", kept.message, slot_seconds=KEPT_SLOT_SECONDS)
+        Event(subject, kept.condition, "Consolidate", kept.message, news=kept.condition, slot_seconds=KEPT_SLOT_SECONDS)
         for subject in subjects
     ]
 

@@ -7,7 +7,8 @@ event and the other groups are counted together. The rest of the limit is used f
 turn, so that `kubectl describe pod` still shows examples. A group for which this suffices has no summary.
 
 The text of one object may be wrong for another: each of two invalid pools has its own mistake. So objects without an
-owner are summarized by their texts, and a summary of several texts says that they differ.
+owner are summarized by their texts. Such a summary is an event of the first of them, with its own text, which names the
+next one and counts the others. It has the identity of the event that this object has without a limit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Final
 
-from joiner.reporting.events import Event
+from joiner.reporting.events import Event, shorten_note
 
 EVENTS_AT_ONCE: Final = 200
 """Maximum number of events of one function's turn. 8 at a time and 20 ms each take half a second."""
@@ -93,12 +94,29 @@ def _summary(group: Sequence[Event]) -> Event:
     first = group[0]
     if len(group) == 1:
         return first
+    if first.owner is None:
+        return replace(first, note=shorten_note(first.note, _describe_others(group)), news=first.news or first.note)
     objects = len({(event.subject.namespace, event.subject.name) for event in group})
     differing = " with different texts" if any(event.note != first.note for event in group) else ""
     note = f"{objects:,} {_plural(first.subject.kind)}{differing}, for example {first.subject.name}: {first.note}"
     # The count changes from round to round; a new count alone makes no new event
     news = f"{_plural(first.subject.kind)}: {first.news}" if first.news else ""
-    return replace(first, subject=first.owner or first.subject, note=note, news=news, owner=None)
+    return replace(first, subject=first.owner, note=note, news=news, owner=None)
+
+
+def _describe_others(group: Sequence[Event]) -> str:
+    """Return the end of the text of an event that counts the others of its group: more texts of its object, and other
+    objects."""
+    first = group[0]
+    texts = len({event.note for event in group if event.subject == first.subject}) - 1
+    more = [f"{texts:,} more text{'s' if texts > 1 else ''}"] if texts else []
+    others = list(dict.fromkeys(event.subject for event in group if event.subject != first.subject))
+    if others:
+        kind = first.subject.kind if len(others) == 1 else _plural(first.subject.kind)
+        example = f"for example {others[0].name}" if len(others) > 1 else others[0].name
+        same = all(event.note == first.note for event in group)
+        more.append(f"{'the same' if same else 'another text'} for {len(others):,} other {kind}, {example}")
+    return f" ({'; '.join(more)})" if more else ""
 
 
 def _plural(kind: str) -> str:

@@ -7,7 +7,8 @@ Events are written in the core API, as Karpenter writes them: events.k8s.io refu
 `kubectl get events --sort-by=.lastTimestamp` shows an event before all others. Both APIs show the same events.
 
 The name of an event is a digest of its content and its slot of ten minutes. So the same event in the same slot is not
-created twice.
+created twice. Two slots may meet between two reports, so the event of a state that lasts is left out if the slot before
+has it: there are at least ten minutes between two such events.
 """
 
 import hashlib
@@ -91,6 +92,7 @@ class Event:
 
     `news` identifies the event instead of the note, if the note has amounts that change. `owner` is the object that
     gets one event instead, if many of its objects have the same news. The same event is written once in `slot_seconds`.
+    A `lasting` event is about a state that every plan reports; it is not written in a slot that follows one with it.
     """
 
     subject: Subject
@@ -101,6 +103,7 @@ class Event:
     news: str = ""
     owner: Subject | None = None
     slot_seconds: int = SLOT_SECONDS
+    lasting: bool = False
 
     @property
     def namespace(self) -> str:
@@ -126,18 +129,18 @@ class Event:
             "involvedObject": about,
             "reason": self.reason,
             "action": self.action,
-            "message": _shortened(self.note),
+            "message": shorten_note(self.note),
             "type": self.kind,
         }
 
 
-def _shortened(note: str) -> str:
-    """Return the note, cut to the limit of the API server, which is in bytes.
+def shorten_note(note: str, end: str = "") -> str:
+    """Return the note with this end, cut before the end to the limit of the API server, which is in bytes.
 
-    >>> len(_shortened("ä" * 600).encode()) <= NOTE_LIMIT
-    True
+    >>> len(shorten_note("ä" * 600).encode()) <= NOTE_LIMIT, shorten_note("ä" * 600, " (1 more)")[-11:]
+    (True, 'ä… (1 more)')
     """
-    encoded = note.encode()
-    if len(encoded) <= NOTE_LIMIT:
-        return note
-    return encoded[: NOTE_LIMIT - len("…".encode())].decode(errors="ignore") + "…"
+    encoded, most = note.encode(), NOTE_LIMIT - len(end.encode())
+    if len(encoded) <= most:
+        return note + end
+    return encoded[: most - len("…".encode())].decode(errors="ignore") + "…" + end

@@ -16,7 +16,7 @@ from joiner.pools import InvalidManifest, NodeClaim
 from joiner.pools.pool_status import MESSAGE_LIMIT
 from joiner.pools.standalone_claims import find_claims_to_launch
 from joiner.reporting.events import Event, Subject
-from joiner.reporting.launch_events import list_shortages, without_encoded_part
+from joiner.reporting.launch_events import list_shortages
 
 if TYPE_CHECKING:  # most functions group no launches, and start without that module
     from joiner.launching.launch_grouping import RefusedClaim
@@ -48,7 +48,7 @@ def with_refusal(claim: NodeClaim, refusal: "RefusedClaim", at: datetime) -> Nod
 def with_outcome(claim: NodeClaim, outcome: LaunchOutcome, at: datetime) -> NodeClaim:
     """Return the claim with EC2's reason; the next plan tries other offerings, or the same later."""
     for failure in outcome.failed:
-        message = f"EC2 refused: {without_encoded_part(failure.message)} ({failure.code}). {failure.remedy}"
+        message = f"EC2 refused: {failure.message} ({failure.code}). {failure.remedy}"
         return _unlaunched(claim, failure.reason, message, at)
     if outcome.short:
         message = f"EC2 is short of {list_shortages(outcome)}. Other offerings are tried now, and these again later"

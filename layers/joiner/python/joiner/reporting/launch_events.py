@@ -1,6 +1,5 @@
 """Events of a launch: on each claim with an instance, and on the pool for capacity shortages and refusals of EC2."""
 
-import re
 from collections.abc import Iterable
 
 from joiner.catalogue.spot_flexibility import describe_few_choices
@@ -15,7 +14,6 @@ from joiner.reporting.events import Event, Subject
 from joiner.reporting.shortage_remedies import find_shortage_remedy
 
 OFFERINGS_SHOWN = 5
-ENCODED = re.compile(r"[,.]?\s*Encoded authorization failure message: \S+")
 
 
 def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], owner: Subject | None) -> list[Event]:
@@ -49,7 +47,7 @@ def report_outcome(outcome: LaunchOutcome, launched: Iterable[NodeClaim], owner:
         )
         events.append(Event(owner, "RequestLimitExceeded", "Launch", note, "Warning"))
     for failure in outcome.failed:
-        note = f"EC2 refused: {without_encoded_part(failure.message)} ({failure.code}). {failure.remedy}"
+        note = f"EC2 refused: {failure.message} ({failure.code}). {failure.remedy}"
         events.append(Event(owner, failure.reason, "Launch", note, "Warning"))
     return events
 
@@ -87,14 +85,3 @@ def _remedy(short: CapacityShortage) -> str:
     """Return the remedy of a shortage. If it is a vCPU quota, the remedy names the quota."""
     quota = find_vcpu_quota(short.instance_type, short.capacity_type) if short.code in VCPU_QUOTA_ERRORS else None
     return describe_quota(quota, short.quota) if quota else find_shortage_remedy(short.code)
-
-
-def without_encoded_part(message: str) -> str:
-    """Return a message of EC2 without the encoded part, which differs every time.
-
-    The same refusal must be the same event. The log has the whole message.
-
-    >>> without_encoded_part("You are not authorized. Encoded authorization failure message: x9Zk")
-    'You are not authorized'
-    """
-    return ENCODED.sub("", message)

@@ -1,11 +1,17 @@
-"""Events about the problems of claims that a person wrote, which have no condition for them, and of NodeOverlays and
-CapacityBuffers. The latter have conditions, which the next plan writes; their events are also written without a plan.
+"""Events about the problems of claims that a person wrote and of the annotations of pods, which have no condition for
+them, and of NodeOverlays and CapacityBuffers. The latter have conditions, which the next plan writes; their events are
+also written without a plan.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from joiner import names
+from joiner.cluster import Pod
+from joiner.disruption.disruption_candidates import workload_of
 from joiner.pools import InvalidManifest
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.misplaced_annotations import POD, PROTECTIONS, note_annotations, note_labels
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.plan_events import report_invalid_manifests
 
@@ -33,3 +39,23 @@ def report_objects(
             subject = Subject(version, kind, name, str(metadata.get("uid") or ""), namespace)
             found += report_invalid_manifests(subject, own.get("/".join(filter(None, (kind, namespace, name))), ()))
     return found
+
+
+def report_pods(pods: Iterable[Pod]) -> list[Event]:
+    """Return the events about annotations and labels of pods without effect: one for each mistake of a workload, on its
+    first pod. What should keep a pod from disruption, and does not, is reported with the disruptions."""
+    found: dict[tuple[str, str], Event] = {}
+    for pod in sorted(
+        (each for each in pods if each.claimed or _meant_as_annotations(each)), key=lambda each: each.key
+    ):
+        notes = ManifestProblems(f"Pod/{pod.key}")
+        note_annotations(pod.claimed, notes, "metadata.annotations", POD)
+        note_labels(_meant_as_annotations(pod), notes, "metadata.labels")
+        events = report_invalid_manifests(Subject.pod(pod), notes.problems)
+        for problem, event in zip(notes.problems, events, strict=True):
+            found.setdefault((workload_of(pod), problem.field), event)
+    return list(found.values())
+
+
+def _meant_as_annotations(pod: Pod) -> Mapping[str, str]:
+    return {key: value for key, value in pod.labels.items() if key.startswith(names.PREFIX) or key in PROTECTIONS}

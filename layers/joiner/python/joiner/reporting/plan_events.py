@@ -129,6 +129,7 @@ def report_invalid_manifests(subject: Subject, problems: Iterable[InvalidManifes
             "Validate",
             each.message,
             "Warning",
+            lasting=True,
         )
         for each in problems
         if each.severity != "info"
@@ -138,7 +139,7 @@ def report_invalid_manifests(subject: Subject, problems: Iterable[InvalidManifes
 def report_class_not_ready(node_class: NodeClass, resolved: ResolvedNodeClass) -> list[Event]:
     """Return one event for each AWS resource that a class names and that does not exist."""
     return [
-        Event(Subject.node_class(node_class), each.reason, "Resolve", each.message, "Warning")
+        Event(Subject.node_class(node_class), each.reason, "Resolve", each.message, "Warning", lasting=True)
         for each in resolved.problems
         if each.severity == "error"
     ]

@@ -10,7 +10,7 @@ from joiner.lifecycle.drain_blockers import list_remedies
 from joiner.lifecycle.draining import DrainingPod
 from joiner.lifecycle.node_health import describe_condition, find_bad_conditions
 from joiner.lifecycle.retirement import RetirementReason, RetiringClaim
-from joiner.names import DO_NOT_DISRUPT, DRAIN, TERMINATION_TIMESTAMP
+from joiner.names import DO_NOT_DISRUPT, DRAIN, TERMINATION_FINALIZER, TERMINATION_TIMESTAMP
 from joiner.pools import NodeClaim
 from joiner.reporting.events import Event, Subject
 
@@ -168,6 +168,28 @@ def report_terminating(retiring: RetiringClaim, claim: NodeClaim | None) -> list
     return _both(
         retiring, claim, "InstanceTerminating", f"Drained; instance {retiring.instance} is terminated", "Normal"
     )
+
+
+def report_unreleased(claim: NodeClaim, reason: str) -> Event:
+    """Return the event of a claim whose instance is gone, and whose finalizer the API server does not let go."""
+    note = (
+        f"Its instance is gone, and the API server refused to remove the finalizer {TERMINATION_FINALIZER}: {reason}. "
+        "It is tried again, and nothing else waits for it"
+    )
+    return Event(Subject.claim(claim), "ClaimNotDeleted", "Retire", note, "Warning")
+
+
+def report_kept_by_others(claim: NodeClaim) -> list[Event]:
+    """Return the event of a claim that Joiner has released and that finalizers of other controllers keep.
+
+    The finalizers of the API server's own garbage collector are left out: they end with the claim's Node.
+    """
+    others = [each for each in claim.finalizers if each != TERMINATION_FINALIZER and "/" in each]
+    if not others:
+        return []
+    kept = f"Finalizers of other controllers keep it: {', '.join(others)}"
+    note = f"Its instance is gone, and Joiner has released it. {kept}"
+    return [Event(Subject.claim(claim), "ClaimNotDeleted", "Retire", note[:1024])]
 
 
 def _both(retiring: RetiringClaim, claim: NodeClaim | None, reason: str, note: str, kind: str) -> list[Event]:

@@ -9,19 +9,31 @@ from typing import Any
 
 from joiner.catalogue.ec2_instance_types import ARCHITECTURES
 from joiner.catalogue.family_capacity import FAMILY_CAPACITIES
-from joiner.launching.image_families.bottlerocket_types import DNS, KINDS, PERCENTAGES, find_wrong_type
+from joiner.launching.image_families.bottlerocket_types import (
+    DNS,
+    GRACE,
+    KINDS,
+    PERCENTAGES,
+    find_refused_entry,
+    find_wrong_type,
+    is_duration,
+    write_duration,
+)
 from joiner.launching.image_families.image_family import encrypted_volume, refuse, warn
 from joiner.launching.image_families.image_variants import ImageParameter
+from joiner.launching.image_families.kubelet_labels import find_refused_label
 from joiner.launching.image_families.node_settings import NodeSettings, UserDataRefused
 from joiner.launching.image_families.toml_documents import read_toml
 from joiner.launching.image_families.toml_text import write_toml
 from joiner.launching.image_families.user_kubelet_settings import UserSetting, find_setting_problems
 from joiner.pools import NodeClass, NodeClassProblem
+from joiner.pools.go_durations import parse_go_duration
 from joiner.pools.node_class import ImageFamily
 from joiner.pools.suggestions import suggest_nearest
 
-PATHS: Mapping[str, str] = {"standard": "", "nvidia": "-nvidia", "neuron": "-nvidia"}
-"""Variants of Bottlerocket by the devices of a node; Karpenter uses the same for Neuron."""
+PATHS: Mapping[str, str] = {"standard": "", "nvidia": "-nvidia", "neuron": ""}
+"""Variants of Bottlerocket by the devices of a node. The standard one has the driver of Neuron, and the one for NVIDIA
+has not. Source: Karpenter, pull request 7722."""
 
 SETTINGS: Mapping[str, str] = {
     "maxPods": "max-pods",
@@ -129,6 +141,7 @@ class Bottlerocket:
         if node_class.kubelet and node_class.kubelet.pods_per_core:
             message = "Bottlerocket has no such setting: use maxPods"
             yield warn(node_class, "kubelet.podsPerCore", "WithoutEffect", message)
+        yield from _find_refused_values(node_class)
         if other := [one.device_name for one in node_class.block_devices if one.root and one.device_name != PODS]:
             message = (
                 f"rootVolume of {other[0]} has no effect: Bottlerocket keeps the files of pods on {PODS}, and plans "
@@ -197,12 +210,18 @@ def read_own_settings(text: str) -> dict[str, Any]:
             if not isinstance(value, str):
                 message = f"{'.'.join(path)}.{key} must be a text: put its value in quotes"
                 raise UserDataRefused("InvalidUserData", message)
+            if refused := _find_refused_text(path[-1], key, value):
+                raise UserDataRefused("InvalidUserData", f"{'.'.join(path)}.{key}: {refused}")
     for name, value in parsed.get("settings", {}).get("kubernetes", {}).items():
         if wrong := find_wrong_type(name, value):
             raise UserDataRefused("InvalidUserData", f"settings.kubernetes.{name} {wrong}")
     if other := parsed.keys() - {"settings"}:
         raise UserDataRefused("InvalidUserData", f"Bottlerocket reads only the table settings, and not {min(other)}")
     return parsed
+
+
+def _find_refused_text(name: str, key: str, value: str) -> str:
+    return find_refused_label(key) if name == "node-labels" else find_refused_entry(name, key, value)
 
 
 def build_settings(settings: NodeSettings) -> dict[str, Any]:
@@ -228,7 +247,7 @@ def build_settings(settings: NodeSettings) -> dict[str, Any]:
     for field, name in SETTINGS.items():
         value = settings.kubelet.get(field)
         if value is not None:
-            kubernetes[name] = str(value) if field in WRITTEN_AS_TEXT else _value(value)
+            kubernetes[name] = str(value) if field in WRITTEN_AS_TEXT else _value(name, value)
     if "autoscaling" in all_settings:
         # A node that waits for the state InService of an Auto Scaling group, which it has not, would never start
         all_settings["autoscaling"]["should-wait"] = False
@@ -244,6 +263,25 @@ def build_settings(settings: NodeSettings) -> dict[str, Any]:
     return document
 
 
-def _value(setting: Any) -> Any:
+def _value(name: str, setting: Any) -> Any:
     """Return a setting as Bottlerocket types it: amounts and thresholds are texts."""
-    return {key: str(one) for key, one in setting.items()} if isinstance(setting, Mapping) else setting
+    if not isinstance(setting, Mapping):
+        return setting
+    return {key: _text(name, one) for key, one in setting.items()}
+
+
+def _text(name: str, value: Any) -> str:
+    if name != GRACE or is_duration(str(value)):
+        return str(value)
+    duration = parse_go_duration(value)
+    return str(value) if duration is None else write_duration(duration)
+
+
+def _find_refused_values(node_class: NodeClass) -> Iterator[NodeClassProblem]:
+    """Yield the entries of the class's kubelet settings that Bottlerocket refuses, and with them all settings."""
+    config = node_class.kubelet.config if node_class.kubelet else {}
+    for field, name in SETTINGS.items():
+        entries = config.get(field)
+        for key, value in entries.items() if isinstance(entries, Mapping) else ():
+            if refused := find_refused_entry(name, str(key), _text(name, value)):
+                yield refuse(node_class, f"kubelet.{field}", "InvalidKubeletSetting", f"{key} is {value}: {refused}")

@@ -1,7 +1,7 @@
 """The types of ``settings.kubernetes`` of Bottlerocket: it refuses all settings of a node if one has another type.
 
 A setting that is not in the table has any type here: a newer release may have it. Source: Bottlerocket, "Settings
-reference" (settings.kubernetes).
+reference" (settings.kubernetes), and its settings SDK (modeled types of Kubernetes).
 
 >>> find_wrong_type("max-pods", "110")
 'must be a whole number: write it without quotes'
@@ -10,7 +10,9 @@ reference" (settings.kubernetes).
 """
 
 import ipaddress
+import re
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 NUMBERS: Final = (
@@ -76,6 +78,12 @@ TABLES: Final = (
 PERCENTAGES: Final = ("image-gc-high-threshold-percent", "image-gc-low-threshold-percent")
 """Written as a text or as a number."""
 
+RESERVES: Final = ("kube-reserved", "system-reserved")
+RESERVABLE: Final = ("cpu", "ephemeral-storage", "memory")
+THRESHOLDS: Final = ("eviction-hard", "eviction-soft")
+GRACE: Final = "eviction-soft-grace-period"
+DURATION: Final = re.compile(r"(?=.)([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?")
+
 DNS: Final = "cluster-dns-ip"
 NOT_NEGATIVE: Final = ("max-pods", "eviction-max-pod-grace-period", "log-level")
 
@@ -123,3 +131,52 @@ def _find_wrong_percentage(value: Any) -> str:
     if isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= 100:
         return ""
     return 'must be a share from 0 to 100: "85"'
+
+
+def find_refused_entry(name: str, key: str, value: str) -> str:
+    """Return why Bottlerocket refuses an entry of a table of ``settings.kubernetes``; empty if it takes it.
+
+    >>> find_refused_entry("kube-reserved", "pid", "100")
+    'Bottlerocket reserves cpu, ephemeral-storage and memory only: remove it'
+    >>> find_refused_entry("eviction-hard", "memory.available", "100%")
+    'Bottlerocket takes shares above 0% and below 100% only'
+    """
+    if name in RESERVES and key not in RESERVABLE:
+        return f"Bottlerocket reserves {', '.join(RESERVABLE[:-1])} and {RESERVABLE[-1]} only: remove it"
+    if name in THRESHOLDS and value.endswith("%") and not _is_open_share(value):
+        return "Bottlerocket takes shares above 0% and below 100% only"
+    if name == GRACE and not is_duration(value):
+        return 'Bottlerocket takes whole hours, minutes, seconds and milliseconds, in this order: "1m30s"'
+    return ""
+
+
+def is_duration(text: str) -> bool:
+    """Return whether Bottlerocket reads a text as a duration.
+
+    >>> is_duration("1m30s"), is_duration("30s1m"), is_duration("1.5s"), is_duration("")
+    (True, False, False, False)
+    """
+    return DURATION.fullmatch(text) is not None
+
+
+def write_duration(duration: timedelta) -> str:
+    """Return a duration as Bottlerocket reads it, rounded up to milliseconds.
+
+    >>> write_duration(timedelta(seconds=90)), write_duration(timedelta(hours=1, milliseconds=500)), write_duration(
+    ...     timedelta(0))
+    ('1m30s', '1h500ms', '0s')
+    """
+    rest = -(-duration // timedelta(milliseconds=1))
+    parts = []
+    for unit, milliseconds in (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        number, rest = divmod(rest, milliseconds)
+        if number:
+            parts.append(f"{number}{unit}")
+    return "".join(parts) or "0s"
+
+
+def _is_open_share(text: str) -> bool:
+    try:
+        return 0 < float(text.removesuffix("%")) < 100
+    except ValueError:
+        return False

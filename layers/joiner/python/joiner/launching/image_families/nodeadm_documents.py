@@ -4,10 +4,11 @@ nodeadm merges all NodeConfigs of the user data. If it cannot read one of them, 
 Source: nodeadm's API reference (node.eks.aws/v1alpha1).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from joiner.launching.image_families.kubelet_flags import MAPS, NUMBERS
+from joiner.launching.image_families.kubelet_labels import find_refused_label
 from joiner.launching.image_families.node_settings import UserDataRefused
 from joiner.launching.image_families.user_kubelet_settings import (
     PLANNED,
@@ -104,7 +105,17 @@ def read_user_node_config(text: str, before: int = 0) -> Mapping[str, Any]:
     flags = kubelet.get("flags") or []
     if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
         raise _refused("spec.kubelet.flags of its NodeConfig must be a list of strings")
+    for key in _list_labels(flags):
+        if refused := find_refused_label(key):
+            raise _refused(f"--node-labels of spec.kubelet.flags has {key}: {refused}")
     return spec
+
+
+def _list_labels(flags: Iterable[str]) -> Iterator[str]:
+    """Yield the keys of the labels that flags give to the node."""
+    for name, _, value in (flag.strip().lstrip("-").partition("=") for flag in flags):
+        if name == "node-labels":
+            yield from (label.partition("=")[0].strip() for label in value.strip("'\"").split(",") if label)
 
 
 def _check_types(config: Mapping[str, Any]) -> None:
@@ -156,11 +167,17 @@ def find_settings_without_effect(spec: Mapping[str, Any], node_class: NodeClass)
 
 
 def _find_flags(spec: Mapping[str, Any], node_class: NodeClass) -> Iterator[tuple[str, str]]:
-    """Yield reason and message for each flag that decides how many pods fit on a node: the kubelet prefers flags to its
-    configuration file, which has the settings of the class. Source: Kubernetes, "Set Kubelet Parameters Via A
-    Configuration File"."""
+    """Yield reason and message for each flag that decides how many pods fit on a node, or its taints: the kubelet
+    prefers flags to its configuration file, which has the settings of the class. Source: Kubernetes, "Set Kubelet
+    Parameters Via A Configuration File"."""
     for flag in (spec.get("kubelet") or {}).get("flags") or ():
         name = flag.strip().lstrip("-").partition("=")[0]
+        if name == "register-with-taints":
+            message = (
+                "--register-with-taints of spec.kubelet.flags replaces the taints of the node, also "
+                "karpenter.sh/unregistered: remove it, and set the taints of the pool"
+            )
+            yield "TaintsReplaced", message
         if field := FLAGS.get(name):
             where = f"kubelet.{field} in the class" if node_class.kind == "EC2NodeClass" else PROVISIONERS.format(field)
             message = (

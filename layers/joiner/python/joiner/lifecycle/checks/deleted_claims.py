@@ -1,6 +1,7 @@
 """Find deleted claims and nodes: their finalizers keep them until they are drained and their instances are gone.
 
-A claim that may still be launched is left out until its launch is recorded. Its instance is then retired with it.
+A claim that may still be launched is left out until its launch is recorded. Its instance is then retired with it. A
+claim that Joiner has released is left out, too: it waits for other controllers.
 """
 
 from joiner.lifecycle.checks.cluster_survey import ClusterSurvey, DueRetirement, RetirementCheck
@@ -14,6 +15,8 @@ def find_deleted_claims(survey: ClusterSurvey) -> list[DueRetirement]:
     nodes = survey.node_of()
     found = []
     for claim in survey.claims:
+        if claim.released:
+            continue
         node = nodes.get(claim.key)
         if claim.deleting and not _may_be_launched(claim, survey):
             found.append(DueRetirement(claim, RetirementReason.DELETED, f"{claim.key} was deleted"))

@@ -18,7 +18,8 @@ class SeenClaim:
     """A claim as the survey of the cluster stored it.
 
     `pool` is the key of its pool. `blocked`: its status gives a reason that keeps its node. `drained_by`: the end of
-    the drain that the claim allows.
+    the drain that the claim allows. `released`: only finalizers of other controllers keep the deleted claim. `created`
+    is its creation in epoch seconds, 0 for unknown.
     """
 
     name: str
@@ -29,6 +30,8 @@ class SeenClaim:
     blocked: bool = False
     drained_by: int = 0
     pool: str = ""
+    released: bool = False
+    created: int = 0
 
     @property
     def instance(self) -> str:

@@ -4,11 +4,14 @@ from joiner.lifecycle.checks.instance_survey import InstanceCheck, InstanceSurve
 
 
 def find_lost_instances(survey: InstanceSurvey) -> list[Mismatch]:
-    """Return one entry for each claim, including claims that are being deleted: nothing remains to drain."""
+    """Return one entry for each claim, including claims that are being deleted: nothing remains to drain.
+
+    Claims that Joiner has released are left out: nothing remains to do.
+    """
     found = []
     for claim in survey.claims:
         instance = survey.instances.get(claim.instance)
-        if instance is not None and instance.gone:
+        if instance is not None and instance.gone and not claim.released:
             message = f"instance {instance.id} of {claim.kind}/{claim.name} is {instance.state}"
             found.append(Mismatch("retire", message, claim=claim.name, instance=instance.id, reason="lost"))
     return found

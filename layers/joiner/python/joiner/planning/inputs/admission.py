@@ -19,7 +19,7 @@ class Admission:
 
     def __init__(self, lists: Lists) -> None:
         classes = lists.get("priorityclasses") or ()
-        self._priorities = {**SYSTEM_PRIORITIES, **{one["metadata"]["name"]: one.get("value", 0) for one in classes}}
+        self._priorities = {**SYSTEM_PRIORITIES, **{one["metadata"]["name"]: one.get("value") or 0 for one in classes}}
         self._default = next((one["metadata"]["name"] for one in classes if one.get("globalDefault")), "")
         self._runtimes = {one["metadata"]["name"]: one for one in lists.get("runtimeclasses") or ()}
 
@@ -29,11 +29,18 @@ class Admission:
         written = self.spec(spec)
         return pod if written is spec else {**pod, "spec": written}
 
+    def priority(self, spec: Manifest) -> int | None:
+        """Return the priority that a pod with this spec gets from its class, or else from the default class; None if
+        its class is not known.
+        """
+        name = spec.get("priorityClassName") or self._default
+        return self._priorities.get(name) if name else 0
+
     def spec(self, spec: Manifest) -> Manifest:
         """Return the spec of a pod template with the same changes."""
         added: dict[str, Any] = {}
-        if spec.get("priority") is None and (name := spec.get("priorityClassName") or self._default):
-            added["priority"] = self._priorities.get(name, 0)
+        if spec.get("priority") is None and (spec.get("priorityClassName") or self._default):
+            added["priority"] = self.priority(spec) or 0
         runtime = self._runtimes.get(spec.get("runtimeClassName") or "")
         if runtime is not None:
             added |= _of_runtime(spec, runtime)

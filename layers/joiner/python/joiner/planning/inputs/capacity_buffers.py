@@ -16,6 +16,8 @@ from joiner.cluster.pod_constraints import PodConstraints
 from joiner.names import SCHEDULE
 from joiner.planning.inputs.admission import Admission
 from joiner.pools import InvalidManifest
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.misplaced_annotations import BUFFER, note_annotations, note_labels
 from joiner.pools.invalid_manifests import Severity
 from joiner.pools.replica_schedule import ReplicaSchedule
 
@@ -121,7 +123,7 @@ def _resolve(buffer: Manifest, lists: Lists, admission: Admission) -> ResolvedBu
     except _Unresolved as reason:
         severity: Severity = "warning" if reason.reason == OTHER_STRATEGY else "error"
         problem = InvalidManifest(key, reason.field, reason.value, str(reason), severity)
-        return ResolvedBuffer(namespace, name, (), reason.reason, problem)
+        return ResolvedBuffer(namespace, name, (), reason.reason, problem, notes=tuple(metadata_notes(buffer)))
     by_name = spec.get("podTemplateRef") or {}
     return ResolvedBuffer(
         namespace,
@@ -129,7 +131,11 @@ def _resolve(buffer: Manifest, lists: Lists, admission: Admission) -> ResolvedBu
         _numbered(pod, buffer, min(number, MOST_BUFFER_PODS)),
         template=str(by_name.get("name") or ""),
         template_generation=(template.get("generation") if by_name else None),
-        notes=(*_schedule_notes(key, buffer), *_size_notes(key, number), *_field_notes(key, spec, pod)),
+        notes=(
+            *metadata_notes(buffer),
+            *_size_notes(key, number),
+            *_field_notes(key, spec, pod),
+        ),
     )
 
 
@@ -210,7 +216,7 @@ def _desired(spec: Manifest, pod: Manifest, there: int) -> int:
 
 def _limit(limits: Manifest, pod: Manifest) -> int | None:
     asked = PodConstraints.from_kube(pod).requests
-    parts = [amount // asked[name] for name, amount in Resources.from_kube(limits).items() if asked.get(name)]
+    parts = [amount // asked[name] for name, amount in Resources.limits_from_kube(limits).items() if asked.get(name)]
     return min(parts, default=None)
 
 
@@ -236,14 +242,29 @@ def _field_notes(key: str, spec: Manifest, pod: Manifest) -> list[InvalidManifes
     return notes
 
 
+def metadata_notes(buffer: Manifest) -> list[InvalidManifest]:
+    """Return the warnings about the schedule, the annotations and the labels of a buffer, whatever its spec is."""
+    key = f"CapacityBuffer/{_namespace(buffer)}/{buffer['metadata'].get('name', '')}"
+    return [*_schedule_notes(key, buffer), *_annotation_notes(key, buffer)]
+
+
 def _schedule_notes(key: str, buffer: Manifest) -> list[InvalidManifest]:
     text = (buffer["metadata"].get("annotations") or {}).get(SCHEDULE)
+    if text is None:
+        return []
     try:
-        ReplicaSchedule.parse(str(text)) if text is not None else None
+        remedies = ReplicaSchedule.parse(str(text)).describe_idle_windows()
     except ValueError as reason:
-        remedy = f'it has no effect; {reason}; write windows such as "Europe/Oslo: 0 8 * * mon-fri for 10h = 6"'
-        return [InvalidManifest(key, f"metadata.annotations[{SCHEDULE}]", str(text), remedy, "warning")]
-    return []
+        remedies = (f'it has no effect; {reason}; write windows such as "Europe/Oslo: 0 8 * * mon-fri for 10h = 6"',)
+    field = f"metadata.annotations[{SCHEDULE}]"
+    return [InvalidManifest(key, field, str(text), remedy, "warning") for remedy in remedies]
+
+
+def _annotation_notes(key: str, buffer: Manifest) -> list[InvalidManifest]:
+    notes, metadata = ManifestProblems(key), buffer["metadata"]
+    note_annotations(metadata.get("annotations") or {}, notes, "metadata.annotations", BUFFER)
+    note_labels(metadata.get("labels") or {}, notes, "metadata.labels")
+    return notes.problems
 
 
 def _find(items: Sequence[Manifest], namespace: str, name: object) -> Manifest | None:

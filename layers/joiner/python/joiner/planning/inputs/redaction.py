@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from joiner.cluster.pods import READ_ANNOTATIONS
+from joiner.cluster.list_pages import is_read_annotation
 
 Manifest = Mapping[str, Any]
 
@@ -24,6 +24,7 @@ POD_SPEC: Final = (
     "hostNetwork",
     "nodeName",
     "nodeSelector",
+    "os",
     "overhead",
     "priority",
     "priorityClassName",
@@ -36,7 +37,7 @@ POD_SPEC: Final = (
     "tolerations",
     "topologySpreadConstraints",
 )
-POD_STATUS: Final = ("phase", "nominatedNodeName", "startTime", "conditions")
+POD_STATUS: Final = ("phase", "nominatedNodeName", "startTime", "conditions", "resources", "allocatedResources")
 CONTAINER: Final = ("name", "resources", "restartPolicy", "ports")
 
 
@@ -48,7 +49,7 @@ def redact(manifest: Manifest, plural: str) -> Manifest:
     annotations = {
         name: value
         for name, value in (metadata.get("annotations") or {}).items()
-        if plural == "nodes" or name in READ_ANNOTATIONS
+        if plural == "nodes" or is_read_annotation(name)
     }
     kept = {name: metadata[name] for name in METADATA if metadata.get(name)}
     if plural in ("podtemplates", "daemonsets") and metadata.get("generation"):

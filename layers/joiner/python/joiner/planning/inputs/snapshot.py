@@ -41,6 +41,8 @@ DECLARED: Final[Mapping[str, str]] = {
     "ec2nodeclasses": "EC2NodeClass",
     "awsnodetemplates": "AWSNodeTemplate",
 }
+HELD: Final = "heldpods"
+"""Names of pods that are held (`joiner.pools.held_pods`). The API server has no such list."""
 LISTED: Final[Mapping[str, str]] = {
     **DECLARED,
     "pods": "Pod",
@@ -69,8 +71,12 @@ buffers and default spreads, PodDisruptionBudgets only to disruption."""
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``assignments`` counts, for each in-flight claim, the slots that no pod has taken yet, by pod class.
-    ``entering`` names the claims whose launch is recorded but has no answer yet; they are in flight, too.
+    """``assignments`` counts, for each in-flight claim, the slots that no pod has taken yet, by pod class. If it is
+    known which pods take them, ``slots`` has the keys of these pods by the key of the claim (by the name of a node
+    without one), and no class counts.
+    ``entering`` names the claims whose launch is recorded and is not on them yet; they are in flight, too.
+    ``unwritten`` are those of them whose outcome could not be written: nobody knows when their nodes register, so they
+    have no room but for the pods that wait for them.
     ``closed_pools`` are pools that a plan may not use, by key, each with the reason: in plans without a cluster, where
     no node class decides, and held static pools. ``held_pools`` are pools that launch no node for a pod class, by the
     class and then the pool's key, each with the reason (``joiner.planning.inputs.held_pools``). ``rollouts`` are the
@@ -88,7 +94,9 @@ class Snapshot:
     volumes: Volumes = field(default_factory=Volumes)
     overlays: Overlays = field(default_factory=Overlays)
     assignments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    slots: Mapping[str, Collection[str]] | None = None
     entering: frozenset[str] = frozenset()
+    unwritten: frozenset[str] = frozenset()
     disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
     problems: tuple[InvalidManifest, ...] = ()
     closed_pools: Mapping[str, str] = field(default_factory=dict)
@@ -106,8 +114,7 @@ class Snapshot:
         ip_family: IpFamily = "ipv4",
         rollouts: Collection[str] = (),
     ) -> "Snapshot":
-        """Parse the lists. ``in_flight`` are the names of claims with an open launch; launched claims are identified
-        by their own conditions.
+        """Parse the lists. ``in_flight`` is the field ``entering``; launched claims are identified by their conditions.
 
         ``default_spreads`` are the scheduler's default constraints, for pods that have none
         (``joiner.planning.inputs.default_spreads``). ``ip_family`` is that of the cluster,
@@ -142,7 +149,7 @@ class Snapshot:
             disruption_budgets=_read_budgets(lists, problems),
             problems=tuple(sorted(problems, key=lambda one: (one.object, one.field, one.value))),
             rollouts=frozenset(rollouts),
-        )
+        ).holding({Pod.from_kube(one).key for one in lists.get(HELD) or ()})
 
     @staticmethod
     def trim(lists: Mapping[str, Sequence[Manifest]]) -> dict[str, Sequence[Manifest]]:
@@ -154,8 +161,15 @@ class Snapshot:
         return {
             plural: items if isinstance(items, Packed) else [redact(one, plural) for one in items]
             for plural, items in lists.items()
-            if plural in LISTED
+            if plural in LISTED or plural == HELD
         }
+
+    def holding(self, held: Collection[str]) -> "Snapshot":
+        """Return the snapshot whose pods with these keys are held: their drain does not evict them soon."""
+        if not held:
+            return self
+        marked = tuple(replace(pod, held=True) if pod.key in held else pod for pod in self.pods)
+        return replace(self, pods=marked)
 
     def with_launch_templates(self, resolved: Mapping[str, ResolvedNodeClass]) -> "Snapshot":
         """Return the snapshot whose classes have what the launch templates that they name decide."""

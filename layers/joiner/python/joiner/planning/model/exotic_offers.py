@@ -99,7 +99,7 @@ def find_openings(
 ) -> Openings:
     """Return what each group may open and join, of the offers that it accepts (by its index, as bits)."""
     exotic = offer_set.derived(ExoticOffers)
-    every = (1 << len(offer_set.launchable)) - 1
+    every = offer_set.every
     if not exotic.every or pool.planning.every_type:
         return Openings(accepted, accepted, accepted, every)
     of_pool = exotic.unnamed([pool.requirements])

@@ -5,13 +5,12 @@ For each offer, the groups whose node rules it meets are stored as bits, so that
 again.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from operator import sub
 from typing import Any, Final, TypeVar
 
-from joiner import names
-from joiner.catalogue import InstanceType, Offering, family_labels
+from joiner.catalogue import Offering
 from joiner.catalogue.class_compatibility import Exclusion
 from joiner.cluster import Resources
 from joiner.planning.model.position_bits import as_bits
@@ -21,15 +20,6 @@ from joiner.pools.additional_node_costs import NO_COSTS, NodeCosts
 
 Unavailable = frozenset[tuple[str, str, str]]
 """Capacity type, instance type and zone of offerings that are unavailable; ``*`` for type or zone means all of them."""
-
-NEW_HOST: Final = "\0new"
-"""Represents the hostname of a new node: it equals no hostname that a pod requires."""
-
-INSTANCE_LABELS: Final = re.compile(
-    r"(kubernetes\.io/(arch|os|hostname)|node\.kubernetes\.io/.*|topology\..*|karpenter\.(sh|k8s\.aws)/.*)"
-)
-"""Labels that the instance or Joiner determines. The pool chooses the values of all other labels in its requirements.
-"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +136,20 @@ class NodeOffer:
         found = self.place.get(key)
         return self.model.labels.get(key) if found is None else found
 
+    def beside(self, daemons: tuple[int, ...], taken: Iterable[int], overhead: Resources) -> "NodeOffer":
+        """Return the offer of nodes with more daemons. ``taken`` is what these request, in the order of the plan's
+        resources."""
+        return NodeOffer(
+            self.index,
+            self.model,
+            self.offering,
+            free=tuple(map(sub, self.free, taken)),
+            daemons=tuple(sorted((*self.daemons, *daemons))),
+            overhead=self.overhead + overhead,
+            place=self.place,
+            costs=self.costs,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Openings:
@@ -174,16 +178,22 @@ class Openings:
         return replace(self, joined=joined, opened=opened, accepted=accepted)
 
 
-NO_OPENINGS: Final = Openings({}, {}, {}, 0)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolVariant:
-    """A pool with values for the labels that it leaves open (``labels``), and the offers that each group may use."""
+    """A pool with values for the labels that it leaves open (``labels``), and the offers that each group may use.
+
+    ``offer_set`` has the same offers at the same positions for each variant of a pool, with the daemons that run on
+    nodes with its labels."""
 
     pool: NodePool
     labels: Mapping[str, str]
-    openings: Openings = NO_OPENINGS
+    offer_set: "OfferSet"
+    openings: Openings
+
+    @property
+    def launchable(self) -> tuple[NodeOffer, ...]:
+        """Return the offers with the daemons of this variant; bits exclude those that are too small for them."""
+        return self.offer_set.launchable
 
     @property
     def bits(self) -> Mapping[int, int]:
@@ -214,20 +224,25 @@ Derived = TypeVar("Derived")
 
 class OfferSet:
     """All offers of one pool, with the properties that do not depend on pending pods. Immutable, and shared between
-    plans."""
+    plans. ``every`` are the offers of nodes that hold their daemons, as bits."""
 
-    __slots__ = ("_derived", "_positions", "launchable")
+    __slots__ = ("_derived", "_positions", "every", "launchable")
 
     def __init__(self, launchable: Iterable[NodeOffer] = ()) -> None:
         self.launchable = tuple(launchable)
+        self.every = as_bits([one.index for one in self.launchable if min(one.free, default=0) >= 0])
         self._positions: dict[str, tuple[Mapping[str, int], int]] = {}
         self._derived: dict[object, Any] = {}
 
     def derived(self, derive: Callable[["OfferSet"], Derived]) -> Derived:
         """Return what ``derive`` makes of this set. It is made once, and kept as long as the set."""
-        if derive not in self._derived:
-            self._derived[derive] = derive(self)
-        found: Derived = self._derived[derive]
+        return self.kept(derive, lambda: derive(self))
+
+    def kept(self, key: object, make: Callable[[], Derived]) -> Derived:
+        """Return what was made for this key before, or else what ``make`` makes now."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        found: Derived = self._derived[key]
         return found
 
     def positions(self, key: str) -> tuple[Mapping[str, int], int]:
@@ -270,8 +285,18 @@ class PoolOffers:
 
     @property
     def launchable(self) -> tuple[NodeOffer, ...]:
-        """Return the offers that can be launched now, cheapest first."""
+        """Return the offers that can be launched now, without the daemons that only run on nodes of some variants."""
         return self.offer_set.launchable
+
+    @property
+    def offer_sets(self) -> Iterable[OfferSet]:
+        """Return the offers with the daemons of each variant. Most pools have one such set."""
+        return dict.fromkeys(variant.offer_set for variant in self.variants)
+
+    @property
+    def podless(self) -> PoolVariant:
+        """Return the variant of nodes that are launched without pods."""
+        return next((one for one in self.variants if one.openings.of_pool), self.variants[0])
 
     def domains(self, key: str) -> Mapping[str, int]:
         """Return, by value of a label that offers determine, the offers with that value, as bits."""
@@ -306,55 +331,6 @@ class OfferChoice:
                 groups |= lowest
             left ^= lowest
         return OfferChoice(self.pool_offers, self.variant, one, groups)
-
-
-def pool_labels(pool: NodePool) -> dict[str, str]:
-    """Return the labels of every node of the pool, for all instance types."""
-    own = {**pool.labels, **({names.NODEPOOL: pool.name} if pool.name else {})}
-    if pool.legacy and pool.name:
-        own[names.PROVISIONER] = pool.name
-    if pool.class_ref.kind == "EC2NodeClass":
-        own[names.NODECLASS] = pool.class_ref.name
-    return own
-
-
-def node_labels(
-    pool: NodePool, node_class: NodeClass | None, instance_type: InstanceType, zone: str, capacity_type: str
-) -> dict[str, str]:
-    """Return the labels of a node of this type, zone and capacity type, except those that the pool leaves open."""
-    return {
-        **type_labels(instance_type, pool_labels(pool)),
-        **family_labels(node_class),
-        **place_labels(zone, capacity_type),
-    }
-
-
-def type_labels(instance_type: InstanceType, of_pool: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of nodes of this type: those of the pool replace those of the type."""
-    return {**instance_type.labels, **of_pool}
-
-
-def place_labels(
-    zone: str,
-    capacity_type: str,
-    *,
-    zone_id: str = "",
-    reservation: str = "",
-    tenancy: str = names.DEFAULT_TENANCY,
-) -> dict[str, str]:
-    """Return the labels that depend on zone, capacity type and tenancy, and the labels of every new node."""
-    region = names.region_of(zone)
-    return {
-        **({names.ZONE_ID: zone_id} if zone_id else {}),
-        **({names.RESERVATION: reservation} if reservation else {}),
-        names.ZONE: zone,
-        names.CAPACITY_TYPE: capacity_type,
-        names.TENANCY: tenancy,
-        names.HOSTNAME: NEW_HOST,
-        names.REGISTERED: "true",
-        names.INITIALIZED: "true",
-        **({names.REGION: region} if region else {}),
-    }
 
 
 def meets_min_values(offers: Iterable[NodeOffer], minimums: Mapping[str, int]) -> bool:

@@ -4,7 +4,7 @@ They depend on the pool, its class, the catalogue and the daemons, not on pendin
 with the same inputs reuses them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import sub
@@ -21,18 +21,16 @@ from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies
 from joiner.catalogue.reserved_offerings import list_reserved_offerings
 from joiner.catalogue.total_node_prices import node_costs
 from joiner.catalogue.unavailable_offerings import zone_of_shortage
-from joiner.cluster import ABSENT, Requirements, Resources, ValueSet, sum_resources
-from joiner.planning.model.node_offers import (
+from joiner.cluster import ABSENT, DaemonSet, Requirements, Resources, ValueSet, sum_resources
+from joiner.planning.model.node_labels import (
     INSTANCE_LABELS,
     NEW_HOST,
-    NodeOffer,
-    OfferSet,
-    PoolInstanceType,
-    Unavailable,
+    open_keys,
     place_labels,
     pool_labels,
     type_labels,
 )
+from joiner.planning.model.node_offers import NodeOffer, OfferSet, PoolInstanceType, Unavailable
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.volume_constraints import node_amount
@@ -189,7 +187,7 @@ def _launchable(
     pool: NodePool, node_class: NodeClass | None, resolved: ResolvedNodeClass, inputs: OfferInputs
 ) -> Iterable[NodeOffer]:
     decided, places = match_types(pool), PoolPlaces(requirements_of_places(pool), resolved)
-    of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, inputs.groups)
+    of_pool, daemons = pool_labels(pool), DaemonOverhead(pool, inputs.groups, of_open_labels=False)
     beside = {zone: node_costs(pool, resolved, zone) for zone in resolved.zones}
     full_burst = pool.planning.full_burst or inputs.burstable_named or names_burstable_types([pool.requirements])
     number = 0
@@ -297,17 +295,30 @@ class PoolPlaces:
         return self._known[asked]
 
 
+def rules_of_daemon(daemon: DaemonSet) -> Iterator[Requirements]:
+    """Yield everything that a daemon requires of the labels of a node."""
+    constraints = daemon.constraints
+    yield from (constraints.selector, constraints.nodes_of_system)
+    yield from (term.labels for term in constraints.terms or ())
+
+
 class DaemonOverhead:
     """The daemons on a node of a pool, and their requests; computed once for each set of labels that daemons select
     by."""
 
-    def __init__(self, pool: NodePool, groups: PodGroups) -> None:
+    def __init__(self, pool: NodePool, groups: PodGroups, *, of_open_labels: bool | None = None) -> None:
+        """``of_open_labels``: whether to count the daemons only that have rules about labels that the pool leaves open,
+        or only the others; by default all."""
         self._taints = pool.taints
         self._groups = groups
-        willing = [daemon for daemon, _ in groups.daemons if daemon.constraints.untolerated(pool.taints) is None]
-        constraints = [one.constraints for one in willing]
-        read = {key for one in constraints for key in one.selector}
-        read |= {key for one in constraints for term in one.terms or () for key in term.labels}
+        undecided, read = set(open_keys(pool)), set[str]()
+        self.positions: list[int] = []
+        for at, (daemon, _) in enumerate(groups.daemons):
+            own = {key for rule in rules_of_daemon(daemon) for key in rule}
+            counts = of_open_labels is None or of_open_labels != undecided.isdisjoint(own)
+            if counts and daemon.constraints.untolerated(pool.taints) is None:
+                self.positions.append(at)
+                read |= own
         self._keys = tuple(sorted(read))
         self._known: dict[tuple[str | None, ...], tuple[tuple[int, ...], tuple[int, ...], Resources]] = {}
 
@@ -323,9 +334,7 @@ class DaemonOverhead:
         if found is None:
             node_labels = {**labels, **place}
             daemons = self._groups.daemons
-            here = tuple(
-                at for at, (daemon, _) in enumerate(daemons) if daemon.runs_on(node_labels, self._taints, NEW_HOST)
-            )
+            here = tuple(at for at in self.positions if daemons[at][0].runs_on(node_labels, self._taints, NEW_HOST))
             taken = tuple(
                 sum(daemons[at][1].vector[position] for at in here) for position in range(len(self._groups.resources))
             )

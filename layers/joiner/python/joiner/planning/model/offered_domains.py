@@ -16,5 +16,5 @@ def offered_domains(pool_offers: PoolOffers, group: PodGroup, key: str) -> Itera
         own = variant.labels.get(key)
         for domain, offers in ({own: -1} if own is not None else pool_offers.domains(key)).items():
             usable = bits & (offers if offers >= 0 else bits)
-            if any(fits(group, pool_offers.launchable[position].free) for position in bit_positions_descending(usable)):
+            if any(fits(group, variant.launchable[position].free) for position in bit_positions_descending(usable)):
                 yield domain

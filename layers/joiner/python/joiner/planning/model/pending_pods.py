@@ -7,11 +7,14 @@ empty nor requires another node.
 The pods of a node that is being drained need another node, too, and are planned as if they had left. While the drain is
 blocked, nobody knows when they leave. They get their capacity all the same, and until then the rules of other pods
 count them where they run (``pod_stages``).
+
+The pods of a node that is only marked for disruption keep the slots of the replacements that no pending pod takes. They
+get no other capacity: if a replacement fails, they stay.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
@@ -19,17 +22,23 @@ from joiner import names
 from joiner.cluster import Node, Pod
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.pools import NodeClaim
-from joiner.pools.retiring_nodes import find_blocked_drains, find_retiring_nodes
+from joiner.pools.retiring_nodes import find_blocked_drains, find_marked_nodes, find_retiring_nodes
 
 
 @dataclass(frozen=True, slots=True)
 class PodsToPlace:
-    """``pending`` pods need a node. ``reserved`` pods have a slot on an in-flight claim, by the claim's key.
-    ``blocked`` are the keys of those pods of both that run on a node whose drain may not evict all pods now."""
+    """``pending`` pods need a node. ``reserved`` pods have a slot on an in-flight claim, by the claim's key; of known
+    slots, also on other nodes, by the key of the claim or else by the name of the node.
+    ``blocked`` are the keys of those pods of both that run on a node whose drain may not evict all pods now, or that is
+    only marked for disruption."""
 
     pending: tuple[Pod, ...]
     reserved: Mapping[str, tuple[Pod, ...]]
     blocked: frozenset[str] = frozenset()
+
+    def of_host(self, host: str) -> tuple[Pod, ...]:
+        """Return the pods with a slot on this claim or node."""
+        return self.reserved.get(host, ())
 
 
 def sort_by_priority(pods: Iterable[Pod]) -> list[Pod]:
@@ -91,27 +100,53 @@ def select_pods(snapshot: Snapshot) -> PodsToPlace:
     """Return the pending and the reserved pods, each sorted by priority, highest first."""
     nodes = nodes_of_claims(snapshot)
     leaving = find_retiring_nodes(snapshot.nodes, snapshot.claims)
+    marked = find_marked_nodes(snapshot.nodes, snapshot.claims)
     unplaced = sort_by_priority(
         pod for pod in snapshot.pods if pod.provisionable or (leaving and pod.moves and pod.node_name in leaving)
     )
+    staying = [pod for pod in snapshot.pods if pod.moves and pod.node_name in marked] if marked else []
     waiting_drains = find_blocked_drains(snapshot.nodes, snapshot.claims) & leaving if leaving else frozenset()
     blocked = frozenset(pod.key for pod in unplaced if pod.node_name in waiting_drains)
+    queued = (*unplaced, *sort_by_priority(staying)) if snapshot.claims else ()
+    if snapshot.slots is not None:
+        found = {pod.key: pod for pod in queued}
+        reserved = {host: tuple(found[key] for key in mine if key in found) for host, mine in snapshot.slots.items()}
+    else:
+        # Pods without a node come before those for which DISRUPT launched it, and those before pods that run on a node
+        # that is being drained
+        ranked = sorted(queued, key=lambda pod: (bool(pod.node_name), pod.node_name not in marked, pod.key in blocked))
+        in_flight = [claim for claim in snapshot.claims if is_in_flight(claim, nodes.get(claim.key), snapshot)]
+        reserved = _take_slots(snapshot, in_flight, ranked)
+    placed = {pod.key for pods in reserved.values() for pod in pods}
+    pending = tuple(pod for pod in unplaced if pod.key not in placed) if placed else tuple(unplaced)
+    return PodsToPlace(pending, reserved, blocked | placed.intersection(pod.key for pod in staying))
+
+
+def _take_slots(
+    snapshot: Snapshot, in_flight: Iterable[NodeClaim], queued: Iterable[Pod]
+) -> dict[str, tuple[Pod, ...]]:
+    """Return the pods that take the slots of each claim, by its key: a slot is for a class, the first pods get it."""
     queues: dict[str, list[Pod]] = defaultdict(list)
-    # A slot is for a class: pods without a node come before those that still run on a node that is being drained
-    for pod in sorted(unplaced, key=lambda pod: (bool(pod.node_name), pod.key in blocked)) if snapshot.claims else ():
+    for pod in queued:
         queues[pod.class_key].append(pod)
     reserved: dict[str, tuple[Pod, ...]] = {}
-    for claim in snapshot.claims:
-        if not is_in_flight(claim, nodes.get(claim.key), snapshot):
-            continue
+    for claim in in_flight:
         taken: list[Pod] = []
         for class_key, count in sorted(snapshot.assignments.get(claim.name, {}).items()):
             taken.extend(queues[class_key][:count])
             del queues[class_key][:count]
         reserved[claim.key] = tuple(taken)
-    placed = {pod.key for pods in reserved.values() for pod in pods}
-    pending = tuple(pod for pod in unplaced if pod.key not in placed) if placed else tuple(unplaced)
-    return PodsToPlace(pending, reserved, blocked)
+    return reserved
+
+
+def with_known_slots(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot in which the pods that have a slot now keep it, whatever other pods are pending on trial."""
+    if snapshot.slots is not None:
+        return snapshot
+    if not snapshot.assignments:
+        return replace(snapshot, slots={})
+    reserved = select_pods(snapshot).reserved
+    return replace(snapshot, slots={claim: tuple(pod.key for pod in pods) for claim, pods in reserved.items()})
 
 
 def retiring_nodes(snapshot: Snapshot) -> frozenset[str]:

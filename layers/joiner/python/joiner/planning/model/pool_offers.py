@@ -13,9 +13,9 @@ from joiner.catalogue.instance_tenancy import find_allowed_tenancies, requires_d
 from joiner.catalogue.missing_reservations import explain_reserved_only
 from joiner.catalogue.observed_memory import memory_of_nodes
 from joiner.cluster import Resources
-from joiner.cluster.quantities import format_amount
+from joiner.cluster.quantities import format_shortage
 from joiner.planning.inputs.snapshot import Snapshot
-from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, PoolOffers, Unavailable
+from joiner.planning.model.node_offers import EMPTY_OFFER_SET, NO_TYPE_AVAILABLE, PoolOffers, Unavailable
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.offer_compilation import OfferInputs, compile_offers
 from joiner.planning.model.pending_pods import nodes_of_claims
@@ -65,20 +65,21 @@ def _offers_of(
     cache: OfferCache,
 ) -> PoolOffers:
     node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
-    closed = _closed(pool, snapshot, resolved)
+    closed = explain_closure(pool, snapshot, resolved)
     if closed or resolved is None:
         return PoolOffers(pool, node_class, resolved, closed=closed)
     alike = replace(pool, claim=OF_A_CLAIM, annotations={}) if pool.claim else pool
     offer_set = compile_offers(alike, node_class, resolved, inputs, cache)
-    launchable = bool(offer_set.launchable)
+    variants = compile_variants(pool, offer_set, inputs.groups)
+    launchable = any(variant.offer_set.every for variant in variants)
     exclusions = () if launchable else list_exclusions(pool, node_class, inputs.catalogue, resolved)
     lacking = "" if launchable or exclusions else explain_reserved_only(pool, node_class, resolved, inputs.catalogue)
     made = PoolOffers(
         pool,
         node_class,
         resolved,
-        offer_set=offer_set,
-        variants=compile_variants(pool, offer_set, inputs.groups),
+        offer_set=offer_set if launchable else EMPTY_OFFER_SET,
+        variants=variants if launchable else compile_variants(pool, EMPTY_OFFER_SET, inputs.groups),
         closed="" if launchable else lacking or NO_TYPE_AVAILABLE,
         exclusions=exclusions,
         too_small="" if launchable else _find_too_small(alike, node_class, resolved, inputs, cache=cache),
@@ -112,11 +113,12 @@ def _find_too_small(
         return max(amount / claim.requests[each] for each, amount in lacking[name].items()), name
 
     nearest = min(lacking, key=share)
-    short = " and ".join(format_amount(name, amount) for name, amount in lacking[nearest].items())
+    short = " and ".join(format_shortage(name, amount) for name, amount in lacking[nearest].items())
     return f"{nearest}, is short of {short}"
 
 
-def _closed(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | None) -> str:
+def explain_closure(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeClass | None) -> str:
+    """Return why the pool has no new nodes, whatever pods require; empty if nothing that is declared prevents them."""
     if pool.deleting:
         return "the pool is being deleted"
     if pool.key in snapshot.closed_pools:

@@ -8,8 +8,10 @@ from typing import Final
 from joiner.cluster import ABSENT, ValueSet
 from joiner.planning.model.blast_radius import within_vcpus
 from joiner.planning.model.exotic_offers import find_openings
-from joiner.planning.model.node_offers import INSTANCE_LABELS, OfferSet, PoolVariant
+from joiner.planning.model.node_labels import open_keys
+from joiner.planning.model.node_offers import OfferSet, PoolVariant
 from joiner.planning.model.pod_groups import PodGroups
+from joiner.planning.model.variant_daemons import OffersBesideDaemons
 from joiner.pools import NodePool
 
 MOST_VARIANTS: Final = 64
@@ -18,23 +20,24 @@ MOST_VARIANTS: Final = 64
 
 def compile_variants(pool: NodePool, offer_set: OfferSet, groups: PodGroups) -> tuple[PoolVariant, ...]:
     """Return the variants of the pool, and for each the offers that every pending group may use."""
-    asked = asked_values(groups)
+    asked, beside = asked_values(groups), OffersBesideDaemons(pool, offer_set, groups)
     choices: list[list[tuple[str, str | None]]] = []
-    for key, values in sorted(pool.requirements.items()):
-        if INSTANCE_LABELS.fullmatch(key) or key in pool.labels:
-            continue
+    for key in open_keys(pool):
+        values = pool.requirements[key]
         wanted = [value for value in sorted(asked.get(key, ())) if value in values]
         if values.finite and key in asked:
             wanted = sorted({*wanted, *values})
-        neutral = None if values.absent else str((values - ValueSet.of(*wanted) or values).any_value())
+        unasked = values - ValueSet.of(*wanted)
+        neutral = None if values.absent else str((unasked - beside.named(key) or unasked or values).any_value())
         choices.append([(key, value) for value in dict.fromkeys([neutral, *wanted])])
     found = []
     for number, combination in enumerate(product(*choices)):
         if number >= MOST_VARIANTS:
             break
         labels = {key: value for key, value in combination if value is not None}
-        openings = find_openings(pool, offer_set, groups.pending, _bits(pool, labels, offer_set, groups))
-        found.append(PoolVariant(pool, labels, within_vcpus(pool, offer_set, groups.pending, openings)))
+        own = beside.on(labels)
+        openings = find_openings(pool, own, groups.pending, _bits(pool, labels, own, groups))
+        found.append(PoolVariant(pool, labels, own, within_vcpus(pool, own, groups.pending, openings)))
     return tuple(found)
 
 
@@ -55,7 +58,7 @@ def asked_values(groups: PodGroups) -> dict[str, set[str]]:
 def _bits(pool: NodePool, labels: Mapping[str, str], offer_set: OfferSet, groups: PodGroups) -> dict[int, int]:
     """Return by group index the offers whose labels the group accepts, as bits; none of a pool that launches no node
     for the group. Taints are evaluated elsewhere, because they belong to the pool and not to the offer."""
-    every = (1 << len(offer_set.launchable)) - 1
+    every = offer_set.every
     found: dict[int, int] = {}
     memory: dict[tuple[str, ValueSet], int] = {}
     for group in groups.pending:

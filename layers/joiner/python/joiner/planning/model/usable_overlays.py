@@ -14,7 +14,7 @@ from joiner.catalogue.overlay_effects import find_idle_overlays
 from joiner.catalogue.overlay_places import Labels, NodePlace
 from joiner.cluster import Requirements, ValueSet
 from joiner.planning.inputs.snapshot import Snapshot
-from joiner.planning.model.node_offers import place_labels, pool_labels
+from joiner.planning.model.node_labels import place_labels, pool_labels
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.offer_compilation import NO_PLACE_LABELS, match_types, requirements_of_places
 from joiner.pools import InvalidManifest, NodeClass, NodePool, ResolvedNodeClass

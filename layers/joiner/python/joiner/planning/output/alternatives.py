@@ -38,7 +38,7 @@ class OfferAlternatives:
         self._zonal = zonal
         self._keys = distinguishing_keys(state.groups)
         self._open: dict[tuple[OfferSet, int], Marks] = {}
-        self._price_lists: dict[PoolOffers, PriceList] = {}
+        self._price_lists: dict[tuple[PoolOffers, OfferSet], PriceList] = {}
         self._known: dict[object, list[NodeOffer]] = {}
         self._zones: dict[object, frozenset[str]] = {}
         self._spare = SpareAllowance(state)
@@ -67,16 +67,15 @@ class OfferAlternatives:
         return self._zones[known]
 
     def _found(self, node: NodeState, choice: OfferChoice, bits: int, closed: frozenset[str]) -> list[NodeOffer]:
-        pool, offer_set, own = choice.pool_offers.pool, choice.pool_offers.offer_set, choice.one
+        pool, offer_set, own = choice.pool_offers.pool, choice.variant.offer_set, choice.one
         need = [before - after for before, after in zip(own.free, node.free, strict=True)]
         if (offer_set, bits) not in self._open:
             self._open[offer_set, bits] = unpack_bits(bits, len(offer_set.launchable))
-        if choice.pool_offers not in self._price_lists:
+        listed = (choice.pool_offers, offer_set)
+        if listed not in self._price_lists:
             limits = tuple(sorted(name for name in pool.limits if name != "nodes"))
-            self._price_lists[choice.pool_offers] = offer_set.derived(PriceLists).of(
-                self._keys, limits, zonal=self._zonal
-            )
-        prices, open_to = self._price_lists[choice.pool_offers], self._open[offer_set, bits]
+            self._price_lists[listed] = offer_set.derived(PriceLists).of(self._keys, limits, zonal=self._zonal)
+        prices, open_to = self._price_lists[listed], self._open[offer_set, bits]
         if closed:
             codes, zones = columns_of(offer_set).codes(names.ZONE)
             open_to = open_to & np.array([zone not in closed for zone in zones], dtype=bool)[codes]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from joiner import names
-from joiner.cluster import Requirements
-from joiner.planning.model.node_offers import pool_labels
+from joiner.cluster import Requirements, ValueSet
+from joiner.planning.model.node_labels import pool_labels
 from joiner.planning.plan import INCOMPATIBLE, Reason
 from joiner.pools import InvalidManifest, NodePool
 from joiner.pools.label_rules import WELL_KNOWN, owner_of
@@ -44,8 +44,15 @@ def _excluded(alternative: Requirements, pool: NodePool) -> str:
         else:
             possible = key in WELL_KNOWN or bool(owner_of(key, legacy=True)) or alone.allow({})
         if not possible:
-            return f"{INCOMPATIBLE}the pod wants {key} {values}, and no node of this pool has that"
+            return f"{INCOMPATIBLE}{describe_exclusion(pool, key, values)}"
     return ""
+
+
+def describe_exclusion(pool: NodePool, key: str, wanted: ValueSet) -> str:
+    """Return what a pod requires and no node of the pool has; this names the label of the template, if there is one."""
+    field = pool.requirement_field(key)
+    label = f": the pool has {field}" if field.startswith(pool.labels_path) else ""
+    return f"the pod wants {key} {wanted}, and no node of this pool has that{label}"
 
 
 def find_invalid_pools(

@@ -4,7 +4,7 @@ The order of the rules and most words are those of Karpenter, because users sear
 resources, offerings, limits, and then the rules between pods.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
 from joiner import names
@@ -19,19 +19,18 @@ from joiner.catalogue.class_compatibility import Exclusion, explain_exclusions, 
 from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, requires_dedicated
 from joiner.catalogue.missing_reservations import allows_only_reserved, explain_missing_reservations
 from joiner.cluster import MISSING, Requirements, Resources, ValueSet
-from joiner.cluster.quantities import format_amount
-from joiner.planning.model.node_offers import (
-    NO_TYPE_AVAILABLE,
-    NodeOffer,
-    OfferChoice,
-    PoolOffers,
-    node_labels,
-    pool_labels,
-)
+from joiner.cluster.quantities import format_shortage
+from joiner.planning.model.node_labels import node_labels, open_keys, pool_labels
+from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, NodeOffer, OfferChoice, PoolOffers, PoolVariant
 from joiner.planning.model.offer_compilation import DaemonOverhead
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import MOST_VARIANTS
-from joiner.planning.output.excluded_pools import find_excluded_label, find_invalid_pools, list_required_pools
+from joiner.planning.output.excluded_pools import (
+    describe_exclusion,
+    find_excluded_label,
+    find_invalid_pools,
+    list_required_pools,
+)
 from joiner.planning.output.resource_shortages import CapacitiesOf, explain_shortage, find_capacities, list_usable
 from joiner.planning.plan import INCOMPATIBLE, OVER_LIMIT, TEMPORARY, UNTOLERATED, Reason
 from joiner.planning.state.blocked_spreads import describe_unreachable_domains
@@ -137,11 +136,23 @@ def _beyond_resources(state: PlanState, group: PodGroup, pool_offers: PoolOffers
                 each[1].offer,
             ),
         )
+        rule = _rule_without_limits(state, group, pool_offers, large)
         if isinstance(least, AddressViolation):
-            return Reason(pool_offers.pool.name, least.text(), nearest.offer)
+            return Reason(pool_offers.pool.name, rule or least.text(), nearest.offer)
         why = f"{OVER_LIMIT}: {_explain_violation(least, state, group)}"
-        return Reason(pool_offers.pool.name, why, nearest.offer)
+        return Reason(pool_offers.pool.name, f"{rule}, and {why}" if rule else why, nearest.offer)
     return Reason(pool_offers.pool.name, _between_pods(state, group, pool_offers, allowed), large[0].offer)
+
+
+def _rule_without_limits(
+    state: PlanState, group: PodGroup, pool_offers: PoolOffers, offers: Sequence[NodeOffer]
+) -> str:
+    """Return the rule between pods that would exclude the group from every new node of these offers if no limit did;
+    empty if a node could hold it then."""
+    if state.carefree(group) and not pool_offers.pool.min_values:
+        return ""
+    rules = _count_rules(state, group, pool_offers, offers)
+    return "" if "" in rules else _describe_rule(state, group, pool_offers, rules)
 
 
 def _explain_violation(exceeded: LimitViolation, state: PlanState, group: PodGroup) -> str:
@@ -177,7 +188,9 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
                     f"combinations of the values of such labels{TEMPORARY}"
                 )
             if not any(alone.allow({key: value} if value is not None else {}) for value in possible):
-                wants = f"the pod wants {key} {values}, and no node of this pool has that"
+                wants = describe_exclusion(pool_offers.pool, key, values)
+                if key == names.OS and group.constraints.system:
+                    wants += " (spec.os.name of the pod)"
                 return f"{INCOMPATIBLE}{wants}{_suggest_value(values, possible)}"
     return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
 
@@ -207,7 +220,7 @@ def _not_available(
     full: list[tuple[float, str]] = []
     filled: dict[str, tuple[InstanceType, Resources]] = {}
     excluded, exhausted = dict[str, Exclusion](), dict[str, InstanceType]()
-    for known, offering, labels in _list_missing(pool_offers, catalogue, where):
+    for known, offering, labels in _list_missing(pool_offers, _nearest_variant(pool_offers, where), catalogue, where):
         if exclusion := find_exclusion(known, pool_offers.node_class, pool_offers.resolved):
             if offering.zone in zones:
                 excluded[known.name] = exclusion
@@ -245,7 +258,7 @@ def _lacks_reservation(pool_offers: PoolOffers, catalogue: Catalogue, where: Alt
 
 def _describe_daemons(name: str, overhead: Resources, lacks: Resources) -> tuple[float, str]:
     """Return which share of their requests the daemons lack on an instance type, and what they lack."""
-    short_of = " and ".join(format_amount(resource, value) for resource, value in sorted(lacks.items()))
+    short_of = " and ".join(format_shortage(resource, value) for resource, value in sorted(lacks.items()))
     share = sum(value / overhead[resource] for resource, value in lacks.items())
     return share, f"on {name} they are short of {short_of}"
 
@@ -261,39 +274,64 @@ def _describe_exhausted(types: Sequence[InstanceType], capacities: NodeCapacitie
 
 
 def _list_missing(
-    pool_offers: PoolOffers, catalogue: Catalogue, where: Alternatives
+    pool_offers: PoolOffers, variant: PoolVariant, catalogue: Catalogue, where: Alternatives
 ) -> Iterator[tuple[InstanceType, Offering, dict[str, str]]]:
     """Yield the offerings that meet the requirements of the pool and of a pod and are not offered, each with the labels
-    of its nodes."""
+    of its nodes of this variant."""
     pool, dedicated = pool_offers.pool, DedicatedPrices(catalogue)
-    offered = {_offering_key(one.model.name, one.offering) for one in pool_offers.launchable}
+    held = (one for one in variant.launchable if variant.offer_set.every >> one.index & 1)
+    offered = {_offering_key(one.model.name, one.offering) for one in held}
     tenancies = list_tenancies(pool, dedicated_required=any(map(requires_dedicated, where)))
     for known in catalogue.types.values():
         for offering in dedicated.offerings(known, tenancies):
             if _offering_key(known.name, offering) in offered:
                 continue
             labels = node_labels(pool, pool_offers.node_class, known, offering.zone, offering.capacity_type)
-            labels[names.TENANCY] = offering.tenancy
+            labels |= {names.TENANCY: offering.tenancy, **variant.labels}
             decided = Requirements({key: values for key, values in pool.requirements.items() if key in labels})
             if decided.allow(labels) and any(one.allow(labels) for one in where):
                 yield known, offering, labels
+
+
+def _nearest_variant(pool_offers: PoolOffers, where: Alternatives) -> PoolVariant:
+    """Return the first variant with labels that the pod accepts; the first of all if there is none."""
+    keys = open_keys(pool_offers.pool)
+    asked = [Requirements({key: one[key] for key in keys if key in one}) for one in where]
+    suitable = (each for each in pool_offers.variants if any(one.allow(each.labels) for one in asked))
+    return next(suitable, pool_offers.variants[0])
 
 
 def _offering_key(instance_type: str, offering: Offering) -> tuple[str, ...]:
     return (instance_type, offering.zone, offering.capacity_type, offering.tenancy)
 
 
-def _between_pods(state: PlanState, group: PodGroup, pool_offers: PoolOffers, offers: list[NodeOffer]) -> str:
+def _between_pods(state: PlanState, group: PodGroup, pool_offers: PoolOffers, offers: Sequence[NodeOffer]) -> str:
     """Return the rule between pods that excludes one more pod of the group from every new node."""
+    rules = _count_rules(state, group, pool_offers, offers)
+    return _describe_rule(state, group, pool_offers, rules) or f"this plan found no place for it{TEMPORARY}"
+
+
+def _count_rules(
+    state: PlanState, group: PodGroup, pool_offers: PoolOffers, offers: Sequence[NodeOffer]
+) -> dict[str, int]:
+    """Return the rules between pods that exclude one more pod of the group from a new node, each with the number of
+    nodes; an empty rule means that nothing excludes it."""
     nodes_by_reason: dict[str, int] = {}
-    for one in offers[:ENOUGH_TRIED]:
+    for index in dict.fromkeys(one.index for one in offers[:ENOUGH_TRIED]):
         for variant in pool_offers.variants:
-            if not variant.bits[group.index] >> one.index & 1:
+            if not variant.bits[group.index] >> index & 1:
                 continue
-            node = state.open(OfferChoice(pool_offers, variant, one, 1 << group.index))
+            node = state.open(OfferChoice(pool_offers, variant, variant.launchable[index], 1 << group.index))
             _, why = state.limit(group, node)
             state.close(node)
             nodes_by_reason[why] = nodes_by_reason.get(why, 0) + 1
+    return nodes_by_reason
+
+
+def _describe_rule(
+    state: PlanState, group: PodGroup, pool_offers: PoolOffers, nodes_by_reason: Mapping[str, int]
+) -> str:
+    """Return the most frequent of these rules as a reason; empty if it is none."""
     worst = max(sorted(nodes_by_reason), key=lambda why: nodes_by_reason[why], default="")
     if worst == TOO_FEW_TYPES:
         return (
@@ -308,4 +346,4 @@ def _between_pods(state: PlanState, group: PodGroup, pool_offers: PoolOffers, of
     if worst:
         where = describe_unreachable_domains(state, group, worst)
         return f"unsatisfiable topology constraint: {worst} keeps it out of every new node{where}"
-    return f"this plan found no place for it{TEMPORARY}"
+    return ""

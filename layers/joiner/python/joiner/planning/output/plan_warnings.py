@@ -16,7 +16,7 @@ from joiner.planning.output.workload_concentration import asks_for_one, find_con
 from joiner.planning.placement.address_limits import count_addresses
 from joiner.planning.plan import Plan, PlannedNode
 from joiner.planning.state.plan_state import PlanState
-from joiner.pools import NodePool, ResolvedNodeClass
+from joiner.pools import ResolvedNodeClass
 
 MANY_NODES: Final = 100
 NEARLY_REACHED: Final = 0.9
@@ -39,7 +39,7 @@ def find_warnings(
         *find_single_type(state),
         *find_few_choices(nodes, {pool.key: pool for pool in snapshot.pools}),
         *_burstable(nodes),
-        *_number(nodes, snapshot.pools),
+        *_number(nodes, snapshot),
         *_dedicated(nodes, catalogue),
         *find_concentrated_workloads(nodes, placed, snapshot),
         *_addresses(state, classes),
@@ -73,12 +73,26 @@ def _burstable(nodes: Sequence[PlannedNode]) -> Iterator[str]:
         )
 
 
-def _number(nodes: Sequence[PlannedNode], pools: Iterable[NodePool]) -> Iterator[str]:
-    """Yield that there are many nodes for pods. The number of those of static pools and claims is given."""
-    fixed = {pool.key for pool in pools if pool.replicas is not None}
-    number = sum(node.pool not in fixed for node in nodes)
-    if number >= MANY_NODES:
-        yield f"the plan launches {number} nodes for pods; larger instance types would need fewer"
+def _number(nodes: Sequence[PlannedNode], snapshot: Snapshot) -> Iterator[str]:
+    """Yield that there are many nodes for pods, and what would need fewer. The number of those of static pools and
+    claims is given."""
+    fixed = {pool.key for pool in snapshot.pools if pool.replicas is not None}
+    mine = [node for node in nodes if node.pool not in fixed]
+    if len(mine) < MANY_NODES:
+        return
+    apart = {pod.key for pod in snapshot.pods if _keeps_apart(pod)}
+    number = sum(not apart.isdisjoint(node.pods) for node in mine)
+    if number * 2 > len(mine):
+        why = f"on {number} of them, rules of pods keep others of their kind off the node, so larger ones help little"
+    else:
+        why = "larger instance types would need fewer"
+    yield f"the plan launches {len(mine)} nodes for pods; {why}"
+
+
+def _keeps_apart(pod: Pod) -> bool:
+    """Return whether required rules of the pod limit how many others are on its node."""
+    spread = any(one.hard and one.topology_key == names.HOSTNAME for one in pod.constraints.spreads)
+    return spread or any(term.topology_key == names.HOSTNAME for term in pod.constraints.anti_affinity)
 
 
 def _dedicated(nodes: Sequence[PlannedNode], catalogue: Catalogue) -> Iterator[str]:

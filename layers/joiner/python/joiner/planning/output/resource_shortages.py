@@ -5,8 +5,7 @@ group is computed once: the order of the offers, and the capacities of nodes wit
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import or_
+from itertools import chain
 
 from joiner.catalogue import Catalogue
 from joiner.catalogue.capacity_settings import NodeCapacities, describe_settings, find_tight_settings
@@ -36,8 +35,11 @@ class OrderedOffers:
 
 def list_usable(group: PodGroup, pool_offers: PoolOffers) -> list[NodeOffer]:
     """Return the offers of a pool that accept the group, cheapest first."""
-    bits = reduce(or_, (variant.bits[group.index] for variant in pool_offers.variants), 0)
-    return pool_offers.offer_set.derived(OrderedOffers).select(bits)
+    bits: dict[OfferSet, int] = {}
+    for variant in pool_offers.variants:
+        bits[variant.offer_set] = bits.get(variant.offer_set, 0) | variant.bits[group.index]
+    found = [offer_set.derived(OrderedOffers).select(accepted) for offer_set, accepted in bits.items()]
+    return found[0] if len(found) == 1 else sorted(chain(*found), key=lambda one: (one.offer, one.index))
 
 
 def find_capacities(pool_offers: PoolOffers, catalogue: Catalogue, cache: OfferCache) -> NodeCapacities:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from joiner.planning.model.blast_radius import as_running
-from joiner.planning.model.node_offers import NodeOffer, PoolOffers, PoolVariant
+from joiner.planning.model.node_offers import NodeOffer, OfferSet, PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.model.pool_variants import compile_variants
 from joiner.planning.state.node_state import NodeState
@@ -56,10 +56,12 @@ class _UsableOffers:
     def of(self, group: PodGroup) -> Iterator[NodeOffer]:
         """Yield the offers of which its pods could get a node, if no other had capacity."""
         for pool_offers in _pools_of(self._state, group):
-            bits = 0
+            bits: dict[OfferSet, int] = {}
             for variant in self._variants(pool_offers):
-                bits |= variant.openings.accepted[group.index]
-            yield from _holding(group, (one for one in pool_offers.launchable if bits >> one.index & 1))
+                own = variant.openings.accepted[group.index]
+                bits[variant.offer_set] = bits.get(variant.offer_set, 0) | own
+            for offer_set, accepted in bits.items():
+                yield from _holding(group, (one for one in offer_set.launchable if accepted >> one.index & 1))
 
     def _compile_variants(self, pool_offers: PoolOffers) -> Sequence[PoolVariant]:
         pool = pool_offers.pool
@@ -70,8 +72,8 @@ class _UsableOffers:
 
 def _offers_of_pool(pool_offers: PoolOffers) -> Iterator[NodeOffer]:
     """Yield the offers of the nodes that a static pool or a claim has without pods."""
-    of_pool = pool_offers.variants[0].openings.of_pool
-    return (one for one in pool_offers.launchable if of_pool >> one.index & 1)
+    variant = pool_offers.podless
+    return (one for one in variant.launchable if variant.openings.of_pool >> one.index & 1)
 
 
 def _pools_of(state: PlanState, group: PodGroup) -> Iterator[PoolOffers]:
@@ -84,7 +86,7 @@ def _holding(group: PodGroup, offers: Iterable[NodeOffer]) -> Iterator[NodeOffer
 
 def _excludes_others(state: PlanState, group: PodGroup, only: str) -> bool:
     """Return whether a pool of the group has another type that is large enough: the rules of its pods exclude it."""
-    offers = (one for each in _pools_of(state, group) for one in each.launchable)
+    offers = (one for each in _pools_of(state, group) for own in each.offer_sets for one in own.launchable)
     return any(one.model.name != only for one in _holding(group, offers))
 
 

@@ -84,7 +84,10 @@ def prove_lower_bound(
     if not groups or sum(state.left[group] for group in groups) > MOST_PROVEN_PODS:
         return WholeNodeBound()
     best, effort = WholeNodeBound(), _Effort(meter, share)
-    for divided in ([], _most_useful(_all_divisions(state, groups))):
+    for by_domain in (False, True):
+        divided = _most_useful(_all_divisions(state, groups, effort)) if by_domain else []
+        if effort.over:
+            return replace(best, complete=False)
         problem = compile_problem(state, _every_domain(divided), groups, overflow=True)
         if problem.choices.has_supplies or not problem.one_tier or spare_capacity(state, problem) is not None:
             return WholeNodeBound()
@@ -110,6 +113,11 @@ class _Effort:
         self._meter = meter
         self._share = share
         self._left = meter.allowance * share
+
+    @property
+    def over(self) -> bool:
+        """Return whether the deadline of the plan has passed."""
+        return self._meter.overdue(0.0)
 
     def allows(self, demand: Whole) -> bool:
         """Return whether this demand can be packed exactly within the rest of the effort, and subtract it."""
@@ -198,9 +206,9 @@ def _most_useful(found: list[GroupDivisions]) -> list[GroupDivisions]:
     return sorted(kept, key=lambda one: one.group.index)
 
 
-def _all_divisions(state: PlanState, groups: Sequence[PodGroup]) -> list[GroupDivisions]:
-    """Return the divisions of each group that rules restrict. Groups with the same key have the same domains, in the
-    same order, so that equal groups have equal items."""
+def _all_divisions(state: PlanState, groups: Sequence[PodGroup], effort: _Effort) -> list[GroupDivisions]:
+    """Return the divisions of each group that rules restrict, or of fewer groups if the deadline passes. Groups with
+    the same key have the same domains, in the same order, so that equal groups have equal items."""
     keys = {group: _key_of(state, group) for group in groups}
     domains = {
         key: tuple(sorted(set[str]().union(*(reachable_domains(state, one, key) for one in groups))))
@@ -208,6 +216,8 @@ def _all_divisions(state: PlanState, groups: Sequence[PodGroup]) -> list[GroupDi
     }
     found = []
     for group, key in keys.items():
+        if effort.over:
+            break
         if not key:
             continue
         ways = _divisions(state, group, key, domains[key])
@@ -231,7 +241,8 @@ def _divisions(state: PlanState, group: PodGroup, key: str, domains: Sequence[st
     """Return every division of the pods of a group that its rules may allow when all pods are placed; none if there
     are more than `MOST_DIVISIONS`, or if more than `MOST_TRIED` would have to be compared with the rules."""
     reach = reachable_domains(state, group, key)
-    most = [_most_in(state, group, key, domain) if domain in reach else 0 for domain in domains]
+    spreads = [rule for rule in state.rules[group.index].spreads if _counts_alone(state, group, key, rule)]
+    most = [_most_in(state, group, key, domain, spreads) if domain in reach else 0 for domain in domains]
     gathered = _gathered(state, group, key)
     found: list[Division] = []
     for number, way in enumerate(_ways(state.left[group], most)):
@@ -239,7 +250,7 @@ def _divisions(state: PlanState, group: PodGroup, key: str, domains: Sequence[st
             return ()
         if gathered and sum(1 for each in way if each) > 1:
             continue
-        if _is_level(state, group, key, dict(zip(domains, way, strict=True))):
+        if _is_level(spreads, dict(zip(domains, way, strict=True))):
             found.append(way)
     return tuple(found) if len(found) <= MOST_DIVISIONS else ()
 
@@ -254,8 +265,8 @@ def _ways(number: int, most: Sequence[int]) -> Iterator[Division]:
             yield (first, *others)
 
 
-def _most_in(state: PlanState, group: PodGroup, key: str, domain: str) -> int:
-    """Return how many pods of the group anti-affinity and affinity allow in a domain at most."""
+def _most_in(state: PlanState, group: PodGroup, key: str, domain: str, spreads: Sequence[SpreadRule]) -> int:
+    """Return how many pods of the group anti-affinity, affinity and these spreads allow in a domain at most."""
     own, most = state.rules[group.index], state.left[group]
     for counts, allowed in own.apart:
         if counts.key == key:
@@ -268,14 +279,17 @@ def _most_in(state: PlanState, group: PodGroup, key: str, domain: str) -> int:
             and not _selects_other_groups(state, group)
         ):
             most = 0
-    return min([most, *_most_by_spreads(state, group, key, domain)])
+    return min([most, *_most_by_spreads(state, group, key, domain, spreads)])
 
 
-def _most_by_spreads(state: PlanState, group: PodGroup, key: str, domain: str) -> Iterator[int]:
+def _most_by_spreads(
+    state: PlanState, group: PodGroup, key: str, domain: str, spreads: Sequence[SpreadRule]
+) -> Iterator[int]:
     """Yield how many pods of the group each spread allows in a domain at most: the lowest count is at most the mean."""
-    for rule in state.rules[group.index].spreads:
+    reach = reachable_domains(state, group, key)
+    for rule in spreads:
         universe = rule.universe
-        if universe and _counts_alone(state, group, key, rule) and reachable_domains(state, group, key) <= universe:
+        if universe and reach <= universe:
             there = {one: rule.counts.by_domain.get(one, 0) for one in universe}
             mean = (sum(there.values()) + state.left[group]) // len(universe)
             yield max(mean + rule.spread.max_skew - there[domain], 0) if domain in there else 0
@@ -298,15 +312,15 @@ def _selects_other_groups(state: PlanState, group: PodGroup) -> bool:
     return any(state.left.get(other, 0) for other in state.rules[group.index].selected_groups)
 
 
-def _is_level(state: PlanState, group: PodGroup, key: str, way: Mapping[str, int]) -> bool:
-    """Return whether a division is within the skew of each spread of the group that counts no other pending pods.
+def _is_level(spreads: Sequence[SpreadRule], way: Mapping[str, int]) -> bool:
+    """Return whether a division is within the skew of each of these spreads.
 
-    Pods that other groups add later may raise the skew, so other spreads are left out.
+    Pods that other groups add later may raise the skew of a spread that counts them, so such spreads are left out.
     """
-    for rule in state.rules[group.index].spreads:
+    used = {domain for domain, number in way.items() if number}
+    for rule in spreads:
         universe = rule.universe
-        used = {domain for domain, number in way.items() if number}
-        if not universe or not used <= universe or not _counts_alone(state, group, key, rule):
+        if not universe or not used <= universe:
             continue
         counts = {domain: rule.counts.by_domain.get(domain, 0) + way.get(domain, 0) for domain in universe}
         lowest = rule.spread.lowest_count(counts.values(), len(universe))

@@ -14,6 +14,7 @@ from joiner import names
 from joiner.planning.effort import Meter
 from joiner.planning.model.node_offers import OfferChoice
 from joiner.planning.model.pod_groups import PodGroup, fits
+from joiner.planning.placement.exhaustive_placement import RepairEffort
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.state.checkpoint import layout_of, restore_layout
 from joiner.planning.state.constraint_check import keeps_all_rules
@@ -70,6 +71,20 @@ def repartition_pods(
         return True
     restore_layout(state, kept)
     return False
+
+
+def place_cheaper(
+    state: PlanState, frontier: OfferFrontier, pods: Sequence[PodGroup], price: float, effort: RepairEffort
+) -> bool:
+    """Place these pods on new nodes that cost less than ``price`` in total; return whether that succeeded. ``pods``
+    names one group for each pod."""
+    weights = {weight for weight, _ in frontier.tiers}
+    if not 0 < len(pods) <= MOST_PARTITION_PODS or len(weights) != 1:
+        return False
+    effort.spend(A_DIVISION * WAYS[len(pods)])
+    ordered = sorted(pods, key=lambda one: one.index)
+    ways = _by_price(state, frontier, ordered, weights.pop(), price - 1e-9)
+    return any(_realize(state, way) for way in islice(_promising(state, ways, effort), TRIALS))
 
 
 def partitions(pods: Sequence[PodGroup]) -> Iterator[tuple[Part, ...]]:
@@ -135,7 +150,7 @@ def _may_open(state: PlanState, frontier: OfferFrontier, group: PodGroup, weight
     )
 
 
-def _promising(state: PlanState, ways: Iterable[Way], meter: Meter) -> Iterator[Way]:
+def _promising(state: PlanState, ways: Iterable[Way], meter: Meter | RepairEffort) -> Iterator[Way]:
     for way in islice(ways, LOOKED_AT):
         meter.spend(A_LOOK)
         if meter.spent():

@@ -21,7 +21,7 @@ from joiner.planning.state.checkpoint import layout_of, restore_layout
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
-from joiner.planning.state.pod_topology import DomainCounts, SpreadRule
+from joiner.planning.state.pod_topology import DomainCounts, GroupRules, SpreadRule
 
 A_STEP: Final = 0.015
 """The effort of one pod that is added to one bin, in steps."""
@@ -221,12 +221,14 @@ class ExhaustivePlacement:
         return bool(here.options)
 
     def _allowed(self, here: Bin, group: PodGroup) -> bool:
-        """Return whether ports, and rules that more pods can only break, allow one more pod of the group."""
+        """Return whether ports, volumes, and rules that more pods can only break, allow one more pod of the group."""
         taken = [port for one in here.added for port in one.constraints.host_ports]
         taken += here.node.ports if here.node is not None else []
-        if any(port.conflicts(other) for port in group.constraints.host_ports for other in taken):
-            return False
         own = self._state.rules[group.index]
+        if any(port.conflicts(other) for port in group.constraints.host_ports for other in taken) or not (
+            self._volumes_allow(here, own)
+        ):
+            return False
         for counts, most in own.apart:
             domain = self._domain(here, counts.key)
             others = self._added[counts, domain] + counts.by_domain.get(domain or "", 0)
@@ -244,6 +246,27 @@ class ExhaustivePlacement:
                 return False
         return True
 
+    def _volumes_allow(self, here: Bin, own: GroupRules) -> bool:
+        """Return whether claims that are for one pod, or whose volumes are few or do not exist yet, allow one more pod
+        there."""
+        if any(counts.total or self._is_added(counts) for counts in own.alone):
+            return False
+        for counts in own.together:
+            domain = self._domain(here, counts.key)
+            if not (counts.by_domain.get(domain or "") or self._added[counts, domain]) and (
+                counts.total or self._is_added(counts)
+            ):
+                return False
+        for counts, there in own.offer_set:
+            domain = self._domain(here, counts.key)
+            used = counts.by_domain.get(domain or "", 0) + self._added[counts, domain]
+            if domain is not None and used >= there.get(domain, 0):
+                return False
+        return True
+
+    def _is_added(self, counts: DomainCounts) -> bool:
+        return any(self._added[counts, domain] for domain in self._domains_of(counts))
+
     def _may_follow(self, here: Bin, group: PodGroup, counts: DomainCounts) -> bool:
         """Return whether a pod of the group can be in this domain of its affinity, at least if more pods come. Without
         pods of other groups that it selects, all of its pods are in the domain of the first one."""
@@ -256,9 +279,7 @@ class ExhaustivePlacement:
             return domain is not None
         if not own.selects_itself or any(each.total for each in own.affinity):
             return False
-        return bool(self._added[counts, domain]) or not any(
-            self._added[counts, each] for each in self._domains_of(counts)
-        )
+        return bool(self._added[counts, domain]) or not self._is_added(counts)
 
     def _domains_of(self, counts: DomainCounts) -> Iterator[str | None]:
         return (self._domain(one, counts.key) for one in self._bins if one.added)

@@ -17,7 +17,7 @@ from joiner.planning.model.blast_radius import most_on_a_node
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.placement.node_exchange import NodeExchange
-from joiner.planning.placement.node_merging import OfferArrays, Pattern, patterns_of
+from joiner.planning.placement.node_merging import KnownOfferArrays, Pattern, patterns_of
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import TINY
@@ -47,7 +47,7 @@ class NodeEnlargement:
     def __init__(self, state: PlanState) -> None:
         self._state = state
         self._exchange = NodeExchange(state)
-        self._arrays: dict[PoolOffers, OfferArrays] = {}
+        self._arrays = KnownOfferArrays()
         self._marks: dict[tuple[int, int], Marks] = {}
         self._refused: set[object] = set()
         self.work = 0
@@ -79,7 +79,7 @@ class NodeEnlargement:
     def _best_of(self, pattern: Pattern, left: Sequence[PodGroup]) -> tuple[Rank, NodeOffer] | None:
         """Return the best larger offer for a node of the pattern; None if there is none."""
         pool_offers, variant = pattern.choice.pool_offers, pattern.choice.variant
-        arrays = self._arrays.setdefault(pool_offers, OfferArrays(pool_offers))
+        arrays = self._arrays.of(variant)
         zone = pattern.choice.one.label(names.ZONE)
         marks = arrays.open_to(self._state, pattern) & arrays.equal(names.ZONE, zone)
         free = arrays.free - np.array(sum_needs(pattern.planned, arrays.free.shape[1]), float)
@@ -92,7 +92,7 @@ class NodeEnlargement:
             used = need > 0
             number = np.floor(free[:, used] / need[used] + TINY).min(axis=1) if used.any() else np.full(len(free), 1e9)
             number = np.clip(number, 0, self._most(group, pool_offers, present.get(group, 0)))
-            number[~self._may_hold(pool_offers, variant, group)[offers]] = 0
+            number[~self._may_hold(variant, group)[offers]] = 0
             free -= number[:, None] * need
             gain += number
         gains = dict(zip(offers.tolist(), gain.tolist(), strict=True))
@@ -104,11 +104,11 @@ class NodeEnlargement:
         best = min(able, key=lambda at: ranks[at])
         return ranks[best], arrays.offers[best]
 
-    def _may_hold(self, pool_offers: PoolOffers, variant: PoolVariant, group: PodGroup) -> Marks:
+    def _may_hold(self, variant: PoolVariant, group: PodGroup) -> Marks:
         """Return which offers of the pool may hold pods of the group."""
         key = (id(variant), group.index)
         if key not in self._marks:
-            self._marks[key] = self._arrays[pool_offers].marked(variant.bits[group.index])
+            self._marks[key] = self._arrays.of(variant).marked(variant.bits[group.index])
         return self._marks[key]
 
     def _most(self, group: PodGroup, pool_offers: PoolOffers, present: int) -> int:

@@ -43,7 +43,12 @@ def _exchange_nodes(
 ) -> None:
     if not state.pods_left and state.price <= least:
         return
-    stranded = [group for group, number in state.left.items() if number and frontier.of(group) for _ in range(number)]
+    stranded = [
+        group
+        for group, number in state.left.items()
+        if number and frontier.of(group)
+        for _ in range(state.rules[group.index].most(number))
+    ]
     if sum(sum(node.planned.values()) for node in state.new) + len(stranded) <= MOST_PARTITION_PODS and _within(meter):
         repartition_pods(state, frontier, tuple(state.new), meter, stranded)
     for _ in range(ROUNDS):

@@ -19,7 +19,7 @@ def offers_for(choice: OfferChoice, planned: Mapping[PodGroup, int]) -> Iterator
     """Yield the offers of the same pool and variant that hold these pods, by their labels and resources."""
     need = sum_needs(planned.items(), len(choice.one.free))
     bits = choice.variant.common_to(group.index for group in planned)
-    for one in choice.pool_offers.launchable:
+    for one in choice.variant.launchable:
         if bits >> one.index & 1 and all(map(int.__le__, need, one.free)):
             yield one
 

@@ -18,7 +18,7 @@ from joiner import names
 from joiner.cluster.resources import CPU
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.model.blast_radius import most_on_a_node
-from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers, PoolVariant
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.placement.node_exchange import NodeExchange, has_preferences
 from joiner.planning.relaxation.offer_table import unpack_bits
@@ -77,18 +77,18 @@ def patterns_of(state: PlanState, pool_offers: PoolOffers) -> list[Pattern]:
 
 
 class OfferArrays:
-    """The unlimited offers of a pool as arrays."""
+    """The unlimited offers of a variant of a pool as arrays."""
 
-    def __init__(self, pool_offers: PoolOffers) -> None:
-        self.offers: Sequence[NodeOffer] = [one for one in pool_offers.launchable if one.supply is None]
+    def __init__(self, variant: PoolVariant) -> None:
+        self.offers: Sequence[NodeOffer] = [one for one in variant.launchable if one.supply is None]
         self.index: Whole = np.array([one.index for one in self.offers], dtype=np.int64)
-        width = len(pool_offers.launchable[0].free) if pool_offers.launchable else 0
+        width = len(variant.launchable[0].free) if variant.launchable else 0
         self.free: Floats = np.array([one.free for one in self.offers], float).reshape(len(self.offers), width)
         self.price: Floats = np.array([one.offer.price_per_hour for one in self.offers], float)
         order = sorted(range(len(self.offers)), key=lambda at: (self.offers[at].offer, self.offers[at].index))
         self.place: Whole = np.empty(len(order), dtype=np.int64)
         self.place[order] = np.arange(len(order))
-        radius = pool_offers.pool.planning.blast_radius
+        radius = variant.pool.planning.blast_radius
         most = (radius.vcpus or 1 << 20) * 1000
         self.allowed: Marks = np.array([one.capacity.get(CPU, 0) <= most for one in self.offers], bool)
         self._labels: dict[str, list[str | None]] = {}
@@ -115,6 +115,20 @@ class OfferArrays:
         return marks
 
 
+class KnownOfferArrays:
+    """The arrays of each variant. Variants with the same offers share them."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, OfferSet], OfferArrays] = {}
+
+    def of(self, variant: PoolVariant) -> OfferArrays:
+        """Return the arrays of a variant."""
+        key = (id(variant.pool), variant.offer_set)
+        if key not in self._known:
+            self._known[key] = OfferArrays(variant)
+        return self._known[key]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Merge:
     """One node of an offer for so many nodes of each pattern. ``extra`` is what it costs more, in $/h, and ``place``
@@ -139,7 +153,7 @@ class NodeMerger:
         self._state = state
         self._pool_offers = pool_offers
         self._exchange = exchange
-        self._arrays = OfferArrays(pool_offers)
+        self._arrays = KnownOfferArrays()
         self._open: dict[object, Marks] = {}
         self._refused: set[tuple[int, int]] = set()
         self.work = 0
@@ -187,7 +201,7 @@ class NodeMerger:
     def _best_of(self, variant: PoolVariant, patterns: Sequence[Pattern], budget: float) -> Merge | None:
         """Return the best of the merges that fill each offer with these nodes, those with the highest price for their
         size first."""
-        arrays = self._arrays
+        arrays = self._arrays.of(variant)
         if not len(arrays.offers) or sum(len(pattern.nodes) for pattern in patterns) < 2:
             return None
         needs = [_need(pattern, arrays.free.shape[1]) for pattern in patterns]
@@ -231,7 +245,7 @@ class NodeMerger:
             tuple(group.index for group, _ in pattern.planned),
         )
         if known not in self._open:
-            self._open[known] = self._arrays.open_to(self._state, pattern)
+            self._open[known] = self._arrays.of(pattern.choice.variant).open_to(self._state, pattern)
         return self._open[known]
 
     def _most_of(self, pattern: Pattern) -> int:
@@ -278,7 +292,7 @@ class TypeReduction:
 
     def run(self, budget: Callable[[], float]) -> None:
         """Move nodes of rare instance types to other types of the plan while `budget()` ($/h) allows the extra cost."""
-        arrays = OfferArrays(self._pool_offers)
+        arrays = KnownOfferArrays()
         for rare in self._by_rarity():
             patterns = patterns_of(self._state, self._pool_offers)
             used = Counter(
@@ -287,7 +301,10 @@ class TypeReduction:
             mine = [pattern for pattern in patterns if pattern.choice.one.model.name == rare]
             if len(used) < 2 or sum(len(pattern.nodes) for pattern in mine) != self._count(rare):
                 continue
-            swaps = [(pattern, self._cheapest(arrays, pattern, used.keys() - {rare})) for pattern in mine]
+            swaps = [
+                (pattern, self._cheapest(arrays.of(pattern.choice.variant), pattern, used.keys() - {rare}))
+                for pattern in mine
+            ]
             extra = sum(
                 (one.offer.price_per_hour - pattern.price) * len(pattern.nodes) for pattern, one in swaps if one
             )

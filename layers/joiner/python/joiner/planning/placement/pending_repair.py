@@ -2,21 +2,23 @@
 
 Nodes are sized, and pods chosen, while it is not yet known which pods can be placed in the end. A node may then be too
 small for a pod that must be beside others, or have the pods that leave out more pods than others would. Of a few pods,
-every better subset is tried, the best first. Of more pods, nodes are made larger, pods that belong together move to a
-node for all of them, and nodes with few pods are emptied and filled again together with the pending pods. Then placed
-pods leave their nodes for pending ones (``pod_exchange``).
+every better subset is tried, the best first, and then every cheaper one of as many pods. Of more pods, nodes are made
+larger, pods that belong together move to a node for all of them, and nodes with few pods are emptied and filled again
+together with the pending pods. Then placed pods leave their nodes for pending ones (``pod_exchange``).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations, product
 
 from joiner.planning.effort import Meter
 from joiner.planning.model.pod_groups import PodGroup, fits, sum_needs
+from joiner.planning.placement.exhaustive_partition import place_cheaper
 from joiner.planning.placement.exhaustive_placement import ExhaustivePlacement, RepairEffort
 from joiner.planning.placement.local_search import improve_plan
 from joiner.planning.placement.pod_exchange import PodExchange
 from joiner.planning.relaxation.dominance import OfferFrontier
-from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, keep_better, layout_of, restore_layout
+from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, emptied, keep_better, layout_of, restore_layout
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import (
@@ -39,12 +41,17 @@ def place_pending(
     if not any(state.left[group] for group in batch):
         return made
     effort = RepairEffort(meter, REPAIR_STEPS)
-    if sum(len(group.pods) for group in batch) <= MOST_SUBSET_PODS:
-        more = _place_best_subset(state, frontier, batch, effort)
+    with emptied(state):
+        most = {group: state.rules[group.index].most(len(group.pods)) for group in batch}
+    if sum(most.values()) <= MOST_SUBSET_PODS:
+        more = _place_best_subset(state, frontier, most, effort)
+        if not more:
+            made = keep_better(state, made)
+            _place_cheapest_subset(state, frontier, most, effort)
     else:
         more = _place_remaining(state, frontier, batch, effort)
-        few = sum(len(group.pods) for group in batch) <= MOST_EXCHANGED_PODS
-        if few and any(state.left[group] for group in batch):
+        few = sum(most.values()) <= MOST_EXCHANGED_PODS
+        if few and any(len(group.pods) - state.left[group] < number for group, number in most.items()):
             exchange = PodExchange(state, frontier, batch, RepairEffort(meter, EXCHANGE_STEPS), seed)
             more = exchange.improve() or more
     if more:
@@ -67,14 +74,14 @@ def _free_without_plan(node: NodeState) -> list[int]:
 
 
 def _place_best_subset(
-    state: PlanState, frontier: OfferFrontier, batch: Sequence[PodGroup], effort: RepairEffort
+    state: PlanState, frontier: OfferFrontier, most: Mapping[PodGroup, int], effort: RepairEffort
 ) -> bool:
-    """Replace the plan by one for the best subset of the pods that can be placed; return whether a better one was
-    found. If not, the plan is empty."""
-    missing = {group: state.left[group] for group in batch}
+    """Replace the plan by one for the best subset of the pods that can be placed, at most so many of each group; return
+    whether a better one was found. If not, the plan is empty."""
+    placed = {group: len(group.pods) - state.left[group] for group in most}
     clear_plan(state)
-    nodes = _related(state, state.existing, batch)
-    for wanted in _better_subsets(batch, missing):
+    nodes = _related(state, state.existing, [*most])
+    for wanted in _better_subsets(most, placed):
         pods = [group for group, number in wanted.items() for _ in range(number)]
         if ExhaustivePlacement(state, frontier, nodes, effort).place(pods):
             return True
@@ -83,18 +90,51 @@ def _place_best_subset(
     return False
 
 
-def _better_subsets(batch: Sequence[PodGroup], missing: Mapping[PodGroup, int]) -> Iterator[Mapping[PodGroup, int]]:
-    """Yield every subset of the pods that is better than the one without the missing pods, the best first."""
-    levels = sorted({group.rank for group in batch})
+def _place_cheapest_subset(
+    state: PlanState, frontier: OfferFrontier, most: Mapping[PodGroup, int], effort: RepairEffort
+) -> None:
+    """Replace the new nodes by cheaper ones, for the same pods or for as many others; pods on existing nodes stay."""
+    placed = {group: len(group.pods) - state.left[group] for group in most}
+    kept = Counter(one for node in state.existing for one, number in node.planned.items() for _ in range(number))
+    price, best = state.price, layout_of(state.new)
+    _close_all(state)
+    for wanted in _equal_subsets(most, placed):
+        pods = [group for group in most for _ in range(wanted[group] - kept[group])]
+        if all(wanted[group] >= kept[group] for group in most) and place_cheaper(state, frontier, pods, price, effort):
+            price, best = state.price, layout_of(state.new)
+            _close_all(state)
+        if effort.spent():
+            break
+    restore_layout(state, best)
 
-    def worth(wanted: Mapping[PodGroup, int]) -> tuple[int, ...]:
-        return tuple(sum(wanted[one] for one in batch if one.rank == level) for level in levels)
 
-    own = worth({group: len(group.pods) - missing[group] for group in batch})
-    ways = product(*(range(len(group.pods) + 1) for group in batch))
-    subsets = [dict(zip(batch, way, strict=True)) for way in ways]
-    better = [(worth(one), one) for one in subsets if worth(one) > own]
+def _close_all(state: PlanState) -> None:
+    for node in reversed(list(state.new)):
+        state.close(node)
+
+
+def _better_subsets(most: Mapping[PodGroup, int], placed: Mapping[PodGroup, int]) -> Iterator[Mapping[PodGroup, int]]:
+    """Yield every subset of the pods that is better than the placed ones, the best first."""
+    worth, own = _worth_by_rank(most), _worth_by_rank(most)(placed)
+    better = [(worth(one), one) for one in _subsets(most) if worth(one) > own]
     yield from (one for _, one in sorted(better, key=lambda each: each[0], reverse=True))
+
+
+def _equal_subsets(most: Mapping[PodGroup, int], placed: Mapping[PodGroup, int]) -> list[Mapping[PodGroup, int]]:
+    """Return the placed pods, and every other subset that has as many pods of each priority."""
+    worth = _worth_by_rank(most)
+    return [placed, *(one for one in _subsets(most) if one != placed and worth(one) == worth(placed))]
+
+
+def _subsets(most: Mapping[PodGroup, int]) -> list[Mapping[PodGroup, int]]:
+    ways = product(*(range(number + 1) for number in most.values()))
+    return [dict(zip(most, way, strict=True)) for way in ways]
+
+
+def _worth_by_rank(groups: Collection[PodGroup]) -> Callable[[Mapping[PodGroup, int]], tuple[int, ...]]:
+    """Return the function that counts the pods of a subset by priority, highest first."""
+    by_rank = [[one for one in groups if one.rank == level] for level in sorted({group.rank for group in groups})]
+    return lambda wanted: tuple(sum(wanted[one] for one in level) for level in by_rank)
 
 
 def _related(state: PlanState, nodes: Sequence[NodeState], groups: Sequence[PodGroup]) -> list[NodeState]:
@@ -128,7 +168,7 @@ def _place_remaining(
     ordered = sorted(batch, key=lambda one: (one.rank, one.index))
     for attempt in (_place_some, _move_some, _refill_some):
         for group in ordered:
-            while state.left[group] and not effort.spent():
+            while state.rules[group.index].most(state.left[group]) and not effort.spent():
                 if not attempt(state, frontier, group, effort.share(GROUP_REPAIR_STEPS)):
                     break
                 found = True

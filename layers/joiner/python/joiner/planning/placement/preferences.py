@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from joiner import names
-from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet
 from joiner.planning.model.pod_groups import PodGroup, group_mask, sum_needs
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
@@ -58,7 +58,7 @@ class PreferenceMover:
         self._wishing = with_preferences
         self._preferred = {id(counts) for group in with_preferences for _, counts in state.rules[group.index].preferred}
         self._audits = 0
-        self._same_price: dict[tuple[PoolOffers, float], list[NodeOffer]] = {}
+        self._same_price: dict[tuple[OfferSet, float], list[NodeOffer]] = {}
 
     def apply(self) -> None:
         """Move each new node that has pods with preferences to the best equally priced offer."""
@@ -111,7 +111,7 @@ class PreferenceMover:
         found: dict[tuple[object, ...], OfferChoice] = {}
         for variant in own.variants:
             bits = variant.common_to(group.index for group in planned)
-            for one in self._of_price(own.pool_offers, own.one.offering.price_per_hour):
+            for one in self._of_price(variant.offer_set, own.one.offering.price_per_hour):
                 same = one is own.one and variant is own.variant
                 if not same and bits >> one.index & 1 and all(map(int.__le__, need, one.free)):
                     identity = (*one.place.items(), one.model.labels.get(names.ARCH), *variant.labels.items())
@@ -122,12 +122,12 @@ class PreferenceMover:
         }
         return [found[identity] for identity in sorted(found, key=lambda identity: -liked[identity])][:MOST_OFFERS]
 
-    def _of_price(self, pool_offers: PoolOffers, price: float) -> list[NodeOffer]:
-        known = (pool_offers, price)
+    def _of_price(self, offer_set: OfferSet, price: float) -> list[NodeOffer]:
+        known = (offer_set, price)
         if known not in self._same_price:
             alike = (
                 one
-                for one in pool_offers.launchable
+                for one in offer_set.launchable
                 if abs(one.offering.price_per_hour - price) < 1e-9 and one.supply is None
             )
             self._same_price[known] = list(alike)

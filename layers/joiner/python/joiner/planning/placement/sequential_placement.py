@@ -238,7 +238,10 @@ class SequentialPlacer:
 
     def _more(self) -> bool:
         """Return whether pods are left that a new node could hold."""
-        return any(number for group, number in self.state.left.items() if number and group not in self.unplaceable)
+        return any(
+            number and group not in self.unplaceable and self.state.rules[group.index].most(number)
+            for group, number in self.state.left.items()
+        )
 
     def _fill_new_node(self, node: NodeState, seed: PodGroup) -> bool:
         """Fill a new node, starting with the seed; return False if no pod of the seed may be placed there."""
@@ -282,7 +285,11 @@ class SequentialPlacer:
         """Count such followers in one group."""
         selected_groups = self.state.rules[group.index].selected_groups
         if node.planned.get(group):
-            leaders = sum(self.state.left.get(selected, 0) for selected in selected_groups)
+            leaders = sum(
+                self.state.rules[selected.index].most(self.state.left.get(selected, 0))
+                for selected in selected_groups
+                if selected not in self.unplaceable
+            )
             return max(self.state.left[group] - leaders * node.planned[group], 0)
         return self.state.left[group] if any(selected in node.planned for selected in selected_groups) else 0
 

@@ -129,11 +129,11 @@ class ZoneSpreading:
 
     def _others(self, choice: OfferChoice) -> list[NodeOffer]:
         """Return the offers of the same instance type and capacity type in other zones."""
-        known = (id(choice.pool_offers), choice.one.model.name, choice.one.offering.capacity_type)
+        known = (id(choice.variant.offer_set), choice.one.model.name, choice.one.offering.capacity_type)
         if known not in self._siblings:
             self._siblings[known] = [
                 one
-                for one in choice.pool_offers.launchable
+                for one in choice.variant.launchable
                 if one.model.name == choice.one.model.name
                 and one.offering.capacity_type == choice.one.offering.capacity_type
                 and one.supply is None

@@ -93,7 +93,7 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
     kinds, kind_of = _kinds(sections, groups)
     weights = sorted({pool_offers.pool.weight for pool_offers, _ in sections}, reverse=True)
     pools = [pool_offers.pool.key for pool_offers in state.offered_pools]
-    parts = [columns_of(pool_offers.offer_set) for pool_offers, _ in sections]
+    parts = [columns_of(variant.offer_set) for _, variant in sections]
     sizes = np.array([len(pool_offers.launchable) for pool_offers, _ in sections], dtype=np.int64)
     domain, domains = _domains(sections, keys)
     return OfferTable(
@@ -197,8 +197,8 @@ def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
     marks = table.kinds[wanted]
     # All inputs that determine the result: an offer set determines its capacity, prices and supplies.
     stocks = tuple(
-        (pool_offers.offer_set, position)
-        for (pool_offers, _), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
+        (variant.offer_set, position)
+        for (_, variant), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
     )
     asked = (stocks, np.packbits(marks, axis=1).tobytes(), len(marks), table.domain.tobytes(), table.limits.tobytes())
     return table.cache.undominated(asked, lambda: _find_undominated(table, marks))
@@ -309,8 +309,8 @@ class OfferChoices:
         shared: dict[tuple[str, ...], tuple[int, list[float], Marks]] = {}
         kinds = np.array([self._table.kind_of[group] for group in samples], dtype=int)
         for column in np.flatnonzero(self._table.limited).tolist():
-            pool_offers, _, position = self._table.origin(column)
-            one = pool_offers.launchable[position]
+            _, variant, position = self._table.origin(column)
+            one = variant.launchable[position]
             committed, open_to = bool(one.offering.commitment), self._table.kinds[kinds, column]
             nodes = self._state.limits.nodes_left(one) if committed else one.supply or 0
             if not committed:
@@ -331,5 +331,5 @@ class OfferChoices:
             open_to = np.zeros(int(self._indices.max()) + 1, bool)
             open_to[self._indices] = self._table.kinds[self._kinds, column]
             groups = int.from_bytes(np.packbits(open_to, bitorder="little").tobytes(), "little")
-            self._made[offer] = OfferChoice(pool_offers, variant, pool_offers.launchable[position], groups)
+            self._made[offer] = OfferChoice(pool_offers, variant, variant.launchable[position], groups)
         return self._made[offer]

@@ -12,7 +12,7 @@ import numpy as np
 
 from joiner.cluster.resources import CPU, MEMORY, PODS
 from joiner.planning.arrays import Floats, Marks, Whole
-from joiner.planning.model.node_offers import PoolOffers
+from joiner.planning.model.node_offers import PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.relaxation.offer_table import (
     UNBOUNDED_AMOUNT,
@@ -217,21 +217,24 @@ def _may_refuse(state: PlanState, pool_offers: PoolOffers, *, joined: bool) -> b
 def _narrowed(state: PlanState, table: OfferTable, kept: Whole) -> Floats:
     """Return what these offers can hold, at most what the number of types that minValues requires can hold."""
     free = table.free[kept]
-    for number, pool_offers in enumerate(state.offered_pools):
-        mine = table.pool[kept] == number
-        free[mine] = np.minimum(free[mine], _held_by_enough(pool_offers, state.groups.resources))
+    section = np.searchsorted(table.starts, kept, side="right") - 1
+    for number, (pool_offers, variant) in enumerate(table.sections):
+        if pool_offers.pool.min_values:
+            mine = section == number
+            held = _held_by_enough(variant, state.groups.resources)
+            free[mine] = np.minimum(free[mine], held)
     return free
 
 
-def _held_by_enough(pool_offers: PoolOffers, resources: Sequence[str]) -> Floats:
+def _held_by_enough(variant: PoolVariant, resources: Sequence[str]) -> Floats:
     """Return what each of the largest types of a pool can hold, for as many types as its minValues require; of
     resources that not all nodes have, any amount."""
     free = np.full(len(resources), np.inf)
     columns = [resources.index(name) for name in (CPU, MEMORY, PODS) if name in resources]
     by_size = sorted(
-        pool_offers.launchable, key=lambda one: [-float(np.prod([one.free[column] for column in columns])), one.index]
+        variant.launchable, key=lambda one: [-float(np.prod([one.free[column] for column in columns])), one.index]
     )
-    for key, number in pool_offers.pool.min_values.items():
+    for key, number in variant.pool.min_values.items():
         largest: dict[str, tuple[int, ...]] = {}
         for one in by_size:
             value = one.label(key)

@@ -68,7 +68,7 @@ def needs_domains(state: PlanState, everywhere: PlanState, domains: Collection[t
     return any(
         number and value in offered_domains(pool_offers, everywhere.groups.all[group.index], key)
         for group, number in state.left.items()
-        for pool_offers in everywhere.offered_pools
+        for pool_offers in everywhere.open_pools
         for key, value in domains
     )
 
@@ -84,7 +84,7 @@ def explain_left_out(
         if not number or group.refused or reachable_domains(state, group, names.ZONE):
             continue
         reasons: dict[str, Reason] = {}
-        for pool_offers in everywhere.offered_pools:
+        for pool_offers in everywhere.open_pools:
             for (key, value), spread in domains.items():
                 if value in offered_domains(pool_offers, everywhere.groups.all[group.index], key):
                     why = (

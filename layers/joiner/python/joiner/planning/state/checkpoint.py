@@ -89,7 +89,7 @@ def copy_plan(source: PlanState, target: PlanState) -> None:
 def _same_choice(choice: OfferChoice, pool_offers: PoolOffers) -> OfferChoice:
     """Return the choice of the same variant and offering among the offers of this pool."""
     variant = pool_offers.variants[choice.pool_offers.variants.index(choice.variant)]
-    one = next(one for one in pool_offers.launchable if one.supply_key == choice.one.supply_key)
+    one = next(one for one in variant.launchable if one.supply_key == choice.one.supply_key)
     return OfferChoice(pool_offers, variant, one, choice.groups)
 
 

@@ -95,7 +95,7 @@ def _counterpart(choice: OfferChoice) -> NodeOffer | None:
     return next(
         (
             one
-            for one in choice.pool_offers.launchable
+            for one in choice.variant.launchable
             if one.model.name == choice.one.model.name
             and (one.offering.zone, one.offering.capacity_type) == (own.zone, own.capacity_type)
             and bool(one.offering.commitment) != bool(own.commitment)

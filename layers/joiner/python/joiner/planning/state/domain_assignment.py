@@ -205,7 +205,7 @@ def reachable_domains(state: PlanState, group: PodGroup, key: str) -> set[str]:
 
 
 def _offered(state: PlanState, group: PodGroup, key: str) -> Iterator[str]:
-    for pool_offers in state.offered_pools:
+    for pool_offers in state.open_pools:
         yield from offered_domains(pool_offers, group, key)
 
 

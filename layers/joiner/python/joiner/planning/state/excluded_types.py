@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from joiner.planning.model.exotic_offers import ExoticOffers
-from joiner.planning.model.node_offers import Openings, PoolOffers, PoolVariant
+from joiner.planning.model.node_offers import OfferSet, Openings, PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.state.plan_state import PlanState
 
@@ -63,13 +63,15 @@ def find_closed_pools(state: PlanState) -> list[PoolOffers]:
 
 
 def _is_closed_to(pool_offers: PoolOffers, group: PodGroup) -> bool:
-    closed = 0
-    for openings in (variant.openings for variant in pool_offers.variants):
-        closed |= openings.accepted[group.index] & ~openings.joined[group.index]
+    closed: dict[OfferSet, int] = {}
+    for variant in pool_offers.variants:
+        openings = variant.openings
+        if offers := openings.accepted[group.index] & ~openings.joined[group.index]:
+            closed[variant.offer_set] = closed.get(variant.offer_set, 0) | offers
     return (
         bool(closed)
         and group.constraints.untolerated(pool_offers.pool.taints) is None
-        and pool_offers.offer_set.derived(ExoticOffers).is_held(group.needs, closed)
+        and any(offer_set.derived(ExoticOffers).is_held(group.needs, offers) for offer_set, offers in closed.items())
     )
 
 

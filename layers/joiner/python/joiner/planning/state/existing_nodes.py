@@ -12,7 +12,8 @@ from joiner.catalogue.total_node_prices import NodePrices
 from joiner.cluster import Node, Pod, Resources, Taint, Volumes
 from joiner.cluster.requirements import RENAMED
 from joiner.planning.inputs.snapshot import Snapshot
-from joiner.planning.model.node_offers import commitment_key, node_labels
+from joiner.planning.model.node_labels import node_labels
+from joiner.planning.model.node_offers import commitment_key
 from joiner.planning.model.pending_pods import (
     PodsToPlace,
     is_in_flight,
@@ -26,6 +27,7 @@ from joiner.planning.model.volume_constraints import attachable_by_type, node_am
 from joiner.planning.state.node_state import NodeState, attach_volume
 from joiner.pools import NodeClaim, NodePool, ResolvedNodeClass
 from joiner.pools.node_pool import pool_key_of
+from joiner.pools.retiring_nodes import find_marked_nodes
 
 EPHEMERAL_TAINTS = (
     "node.kubernetes.io/not-ready",
@@ -77,7 +79,7 @@ def find_existing_capacity(
             node_state = _state_of_node(
                 node, claim, on_node.get(node.name, []), groups, snapshot.volumes, type_limits=type_limits
             )
-            _reserve(node_state, waiting.reserved.get(claim.key, ()) if claim else (), groups, snapshot.volumes)
+            _reserve(node_state, waiting.of_host(claim.key if claim else node.name), groups, snapshot.volumes)
             found.append(((1 if claim and not claim.initialized else 0, node.name), node_state))
     pools = {pool.key: pool for pool in snapshot.pools}
     for claim in snapshot.claims:
@@ -86,13 +88,21 @@ def find_existing_capacity(
             node_state = _state_of_claim(
                 claim, pools.get(claim.pool_key), snapshot, catalogue, groups, type_limits=type_limits
             )
-            _reserve(node_state, waiting.reserved.get(claim.key, ()), groups, snapshot.volumes)
+            _reserve(node_state, waiting.of_host(claim.key), groups, snapshot.volumes)
             found.append(((2, claim.name), node_state))
+    _close_unwritten((node_state for _, node_state in found), snapshot.unwritten)
     coverage = cover_running_nodes(snapshot, catalogue.commitments)
     used, number, price = _usage(snapshot, joined, catalogue, classes, coverage)
     node_states = tuple(node_state for _, node_state in sorted(found, key=lambda one: one[0]))
     drawn = {commitment_key(commitment): units for commitment, units in coverage.used.items()}
     return ExistingCapacity(node_states, used, number, price, _staying(snapshot, joined, leaving), drawn)
+
+
+def _close_unwritten(node_states: Iterable[NodeState], unwritten: Collection[str]) -> None:
+    """Leave no room on the nodes of these claims but what is reserved there."""
+    for node_state in node_states:
+        if node_state.claim_name in unwritten:
+            node_state.free = [0] * len(node_state.free)
 
 
 def _placed_by_node(snapshot: Snapshot, waiting: PodsToPlace) -> dict[str, list[Pod]]:
@@ -119,13 +129,19 @@ def _closed(node: Node, pods: Sequence[Pod], groups: PodGroups, snapshot: Snapsh
 
 
 def _staying(snapshot: Snapshot, joined: Mapping[str, Node], leaving: Collection[str]) -> dict[str, int]:
-    """Count, by pool key, the nodes that stay and the claims that become nodes."""
-    found: Counter[str] = Counter()
+    """Count, by pool key, the nodes that stay and the claims that become nodes. Of nodes that are marked for
+    disruption, those stay for which no node is in flight."""
+    found, kept = Counter[str](), Counter[str]()
     with_claim = {node.name for node in joined.values()}
+    marked = find_marked_nodes(snapshot.nodes, snapshot.claims)
     for claim in snapshot.claims:
         node = joined.get(claim.key)
         if node.name not in leaving if node else is_in_flight(claim, None, snapshot):
             found[claim.pool_key] += 1
+            kept[claim.pool_key] -= not claim.initialized
+        elif node and node.name in marked:
+            kept[claim.pool_key] += 1
+    found += +kept
     found.update(
         pool_key_of(node) for node in snapshot.nodes if node.name not in with_claim and node.name not in leaving
     )
@@ -244,7 +260,10 @@ def _reserve(node_state: NodeState, pods: Iterable[Pod], groups: PodGroups, volu
 def _hold(node_state: NodeState, pod: Pod, own: PodGroup, groups: PodGroups, volumes: Volumes) -> None:
     """Count a pod of this group that is bound to the node. A terminating pod uses its resources until it is deleted,
     and no rule counts it."""
-    _occupy(node_state, tuple(pod.requests.get(name, 0) for name in groups.resources))
+    if groups.drivers:  # the vector of a group counts its volumes, too
+        _occupy(node_state, tuple(pod.requests.get(name, 0) for name in groups.resources))
+    else:
+        _occupy(node_state, own.vector)
     for driver, volume in (
         volumes.limited(pod.namespace, pod.constraints.volume_claims)
         if groups.drivers and pod.constraints.volume_claims

@@ -50,12 +50,12 @@ class PlanState:
         ``unlaunched`` are the nodes that static pools and standalone claims lack; ``found_problems`` are the warnings
         about them, and about NodeOverlays that contradict others."""
         self.unlaunched, self.found_problems = unlaunched, found_problems
-        self.cache = cache
-        self.groups = groups
+        self.cache, self.groups = cache, groups
         self.offered_pools, self.existing = tuple(offered_pools), tuple(existing)
         self.new: list[NodeState] = []
-        still_open = [one for one in offered_pools if not limits.is_used_up(one.pool)]
-        self.rules: tuple[GroupRules, ...] = compile_rules(groups.all, self.existing, still_open, namespaces)
+        self.open_pools = tuple(one for one in self.offered_pools if limits.allow_a_node(one))
+        """The pools whose limits allowed a node before the plan. No topology domain comes from the others."""
+        self.rules: tuple[GroupRules, ...] = compile_rules(groups.all, self.existing, self.open_pools, namespaces)
         self.assigned_spread = tuple(own.assigned_spread for own in self.rules)
         self._feeds = tuple(own.feeds for own in self.rules)
         self._of_hosts = tuple(own.of_hosts for own in self.rules)
@@ -146,6 +146,10 @@ class PlanState:
     def price(self) -> float:
         """Return the price of all new nodes in $/h."""
         return sum(node.price for node in self.new)
+
+    def carefree(self, group: PodGroup) -> bool:
+        """Return whether no rule between pods concerns the group."""
+        return self._carefree[group.index]
 
     def suits(self, group: PodGroup, node: NodeState) -> bool:
         """Return whether the node's taints, labels and name accept pods of the group."""
@@ -381,7 +385,7 @@ def _like(choice: OfferChoice, bits: int, keys: Iterable[str]) -> list[NodeOffer
     alike = [(key, choice.one.label(key)) for key in sorted(keys)]
     return [
         one
-        for one in choice.pool_offers.launchable
+        for one in choice.variant.launchable
         if bits >> one.index & 1
         and (one is choice.one or one.supply is None)
         and all(one.label(key) == value for key, value in alike)

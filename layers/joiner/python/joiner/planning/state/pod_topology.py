@@ -142,6 +142,15 @@ class GroupRules:
             self.spreads or self.affinity or self.away or self.unwanted or self.together or self.alone or self.offer_set
         )
 
+    def most(self, wanted: int) -> int:
+        """Return how many of so many more pods the volumes of the group allow on all nodes together, beside the pods
+        that are placed."""
+        if self.alone:
+            wanted = min(wanted, 0 if any(counts.total for counts in self.alone) else 1)
+        for counts, there in self.offer_set:
+            wanted = min(wanted, max(sum(there.values()) - counts.total, 0))
+        return wanted
+
     def limit(
         self, place: TopologyNode, quota: Mapping[str, int] | None = None, assigned: SpreadRule | None = None
     ) -> tuple[int, str]:

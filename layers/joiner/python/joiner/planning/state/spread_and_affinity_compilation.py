@@ -7,7 +7,7 @@ of pod that some selector can distinguish. ``pod_topology`` evaluates the compil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from joiner import names
-from joiner.cluster import LabelSelector, PodAffinityTerm, TopologySpreadConstraint
+from joiner.cluster import ABSENT, LabelSelector, PodAffinityTerm, Requirements, TopologySpreadConstraint
 from joiner.planning.model.blast_radius import most_on_a_node, share_of
 from joiner.planning.model.node_offers import PoolOffers, PoolVariant
 from joiner.planning.model.offered_domains import offered_domains
@@ -291,7 +291,7 @@ class RuleCompiler:
                     found |= sum(
                         1 << at
                         for at in bit_positions_descending(bits & ~found)
-                        if fits(group, pool_offers.launchable[at].free)
+                        if fits(group, variant.launchable[at].free)
                     )
             self._wanted[variant] = found
         return self._wanted[variant]
@@ -312,7 +312,7 @@ def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[
             labels = place.labels
             known = all(key in labels for key in keys)
             if known and spread.honors_affinity:
-                known = group.constraints.suits(labels, labels.get(names.HOSTNAME, ""))
+                known = group.constraints.selects(labels, labels.get(names.HOSTNAME, ""))
             if known and spread.honors_taints:
                 known = group.constraints.untolerated(tuple(place.taints)) is None
             place.answers[answer] = known
@@ -322,12 +322,22 @@ def _eligible(group: PodGroup, spread: TopologySpreadConstraint, keys: Sequence[
 
 
 def _by_own_rules(group: PodGroup, pool_offers: PoolOffers, variant: PoolVariant) -> int:
-    """Return the offers that the pod's own rules accept. The location of its volumes does not reduce the domains of
-    its spread."""
-    if all(not place for place in group.places):
+    """Return the offers that the pod's node selector and affinity accept. Neither the location of its volumes nor the
+    operating system that it declares reduces the domains of its spread."""
+    if all(not place for place in group.places) and _all_suit(group.constraints.nodes_of_system, pool_offers, variant):
         return variant.bits[group.index]
-    asked = group.constraints.on_new_nodes()
+    asked = group.constraints.selected_new_nodes()
     accepted = (
         one for one in pool_offers.launchable if any(each.allow({**one.labels, **variant.labels}) for each in asked)
     )
     return sum(1 << one.index for one in accepted)
+
+
+def _all_suit(requirements: Requirements, pool_offers: PoolOffers, variant: PoolVariant) -> bool:
+    """Return whether all nodes of the pool meet these requirements."""
+    for key, accepted in requirements.items():
+        with_value, without = pool_offers.offer_set.positions(key)
+        of_offers = (*with_value, *([ABSENT] if without else []))
+        if not all(value in accepted for value in ([variant.labels[key]] if key in variant.labels else of_offers)):
+            return False
+    return True

@@ -54,8 +54,8 @@ def missing_static_nodes(
             lacking = 1 if pool.claim else _missing(pool, pool.replicas or 0, existing)[1]
             short += [UnlaunchedNodes(pool.key, lacking, pool_offers.closed)] if lacking else []
             continue
-        offers = pool_offers.fixed.offer_set.derived(_sort_by_price)
-        of_pool = pool_offers.fixed.variants[0].openings.of_pool
+        variant = pool_offers.fixed.podless
+        offers = variant.offer_set.derived(_sort_by_price)
         allowed, wanted = _missing(pool, pool.replicas, existing)
         why = "its limits.nodes allows no more nodes: raise it, or lower replicas" if allowed < wanted else ""
         if pool.claim and strict and not meets_min_values(offers, pool.min_values):
@@ -63,7 +63,7 @@ def missing_static_nodes(
         if allowed > most:
             allowed, why = most, _NEXT
         made = 0
-        open_offers = [one for one in offers if of_pool >> one.index & 1] if allowed else []
+        open_offers = [one for one in offers if variant.openings.of_pool >> one.index & 1] if allowed else []
         while made < allowed and not (refused := draft.add_cheapest(pool_offers.fixed, open_offers)):
             made += 1
         if made < allowed:
@@ -108,7 +108,7 @@ def _choose_cheapest(fixed: PoolOffers, offers: Iterable[NodeOffer], addresses: 
     """Return the first offer in a zone with an address; the reason if there is none."""
     full, first = addresses.full_zones(fixed.pool.class_ref.key), None
     for one in offers:
-        choice = OfferChoice(fixed, fixed.variants[0], one, 0)
+        choice = OfferChoice(fixed, fixed.podless, one, 0)
         if one.offering.zone not in full:
             return choice
         first = first or choice

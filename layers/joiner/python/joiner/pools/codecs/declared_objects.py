@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from joiner.pools.codecs.idle_annotations import note_idle_annotations
 from joiner.pools.codecs.karpenter_v1 import read_ec2_node_class, read_pool
 from joiner.pools.codecs.karpenter_v1alpha5 import read_inline, read_node_template, read_provisioner
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.misplaced_annotations import note_misplaced
 from joiner.pools.codecs.node_claim_manifests import read_node_claim
 from joiner.pools.codecs.standalone_claim_problems import find_missing_pools, note_standalone_claim, refuse_namesakes
 from joiner.pools.codecs.unsupported_fields import note_unsupported
@@ -61,6 +63,7 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
             pool = POOL_READERS[kind](manifest, notes)
             inline = read_inline(manifest, notes) if kind == "Provisioner" else None
             if not notes.errors:
+                note_idle_annotations(pool, notes)
                 pools.append(pool)
                 classes.extend([inline] if inline else [])
         elif kind in CLASS_READERS:
@@ -139,7 +142,8 @@ def read_node_class(manifest: Mapping[str, Any]) -> NodeClass:
 
 
 def start_problems(manifest: Mapping[str, Any]) -> ManifestProblems:
-    """Return the problems of a manifest that need no reader: a wrong API version, and fields without effect.
+    """Return the problems of a manifest that need no reader: a wrong API version, and fields and annotations without
+    effect.
 
     The readers add the problems that they find.
     """
@@ -151,4 +155,5 @@ def start_problems(manifest: Mapping[str, Any]) -> ManifestProblems:
     if ours and version is not None and version != ours:
         notes.note("apiVersion", version, f"use {ours}")
     note_unsupported(manifest, notes)
+    note_misplaced(manifest, notes)
     return notes

@@ -1,5 +1,4 @@
-"""Reads the annotations of a NodePool or a Provisioner that set how its nodes are disrupted, and reports those of
-Joiner's prefix that no part of it reads.
+"""Reads the annotations of a NodePool or a Provisioner that set how its nodes are disrupted.
 
 An annotation whose value is not valid has no effect and is a warning: the pool still launches nodes. The exception is
 an unknown time zone of the budgets (``budget_time_zone``).
@@ -12,6 +11,7 @@ from typing import Any, Final
 from joiner import names
 from joiner.pools.codecs.budget_time_zone import read_budget_time_zone
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.misplaced_annotations import PLACING_VALUES
 from joiner.pools.disruption_settings import (
     REPAIR_TOLERANCES,
     DisruptionSettings,
@@ -32,9 +32,6 @@ def read_disruption_settings(manifest: Mapping[str, Any], notes: ManifestProblem
     return _Annotations((manifest.get("metadata") or {}).get("annotations"), notes).read()
 
 
-OURS: Final = "joiner.dev/"
-
-
 class _Annotations:
     """The annotations of one pool. Each method reads one of them, and notes what is wrong with its value."""
 
@@ -44,8 +41,7 @@ class _Annotations:
 
     def read(self) -> DisruptionSettings:
         """Return the settings; values that are not valid are replaced by the defaults."""
-        self._report_unknown()
-        self._choice(names.PLACING, ("bind", "schedule"))  # read when a node is launched
+        self._choice(names.PLACING, PLACING_VALUES)  # read when a node is launched
         drift, expiration = DriftSettings(), ExpirationSettings()
         return DisruptionSettings(
             time_zone=read_budget_time_zone(self._annotations, self._notes),
@@ -68,12 +64,6 @@ class _Annotations:
             ),
             rebalance=self._choice(names.REBALANCE, REBALANCE_CHOICES),
         )
-
-    def _report_unknown(self) -> None:
-        for name in sorted(map(str, self._annotations)):
-            if name.startswith(OURS) and name not in names.POOL_ANNOTATIONS:
-                near = suggest_nearest(name, names.POOL_ANNOTATIONS)
-                self._wrong(name, f"it has no effect: no such annotation is known{near}")
 
     def _wrong(self, name: str, remedy: str) -> None:
         self._notes.note(f"metadata.annotations[{name}]", self._annotations[name], remedy, "warning")
@@ -109,6 +99,7 @@ class _Annotations:
     def _tolerances(self) -> Mapping[str, int | None]:
         """Read ``Ready=20m,StorageReady=Never``."""
         found: dict[str, int | None] = dict(REPAIR_TOLERANCES)
+        named: dict[str, str] = {}
         value = self._annotations.get(names.NODE_REPAIR_TOLERANCES)
         for part in str(value).split(",") if value is not None else ():
             condition, _, text = part.strip().partition("=")
@@ -123,5 +114,9 @@ class _Annotations:
                     f'{part.strip()!r} has no effect; give a duration ("Ready=20m") or Never',
                 )
             else:
+                if condition in named:
+                    idle = f"{named[condition]!r} has no effect; {condition} is named again"
+                    self._wrong(names.NODE_REPAIR_TOLERANCES, idle)
+                named[condition] = part.strip()
                 found[condition] = seconds
         return found

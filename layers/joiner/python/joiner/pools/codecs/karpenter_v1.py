@@ -27,6 +27,8 @@ from joiner.pools.codecs.pool_requirements import (
     read_pool_labels,
     read_pool_taints,
     read_requirements,
+    require_labels,
+    split_labels,
 )
 from joiner.pools.cron_schedules import CronSchedule
 from joiner.pools.durations import parse_duration
@@ -88,20 +90,20 @@ def read_pool(manifest: Mapping[str, Any], notes: ManifestProblems) -> NodePool:
         spec.wrong("template", "it is missing: set at least template.spec.nodeClassRef")
     meta, node = template.sub("metadata"), template.sub("spec")
     declared = read_requirements(node, "requirements", legacy=False)
-    requirements = Requirements.from_kube(declared)
-    note_contradictions(requirements, notes, node.at("requirements"))
+    note_contradictions(declared, notes, node.at("requirements"))
+    labels = read_pool_labels(meta, "labels", legacy=False)
     taints, startup_taints = read_pool_taints(node, "taints", "startupTaints")
     pool = NodePool(
         **read_metadata(manifest),
         class_ref=_read_class_ref(node.sub("nodeClassRef")),
         weight=spec.integer("weight", minimum=1, maximum=100) or 0,
-        requirements=requirements,
+        requirements=require_labels(Requirements.from_kube(declared), labels, notes, meta.at("labels")),
         min_values=read_min_values(declared),
-        labels=read_pool_labels(meta, "labels", legacy=False),
+        **split_labels(labels),
         annotations=meta.texts("annotations"),
         taints=taints,
         startup_taints=startup_taints,
-        limits=spec.resources("limits"),
+        limits=spec.limits("limits"),
         used=ManifestFields(manifest.get("status"), "status", notes).resources("resources", signed=True),
         disruption=replace(
             _read_disruption(spec.sub("disruption")),
@@ -161,11 +163,12 @@ def _read_budget(item: ManifestFields) -> DisruptionBudget:
         "schedule", pattern=SCHEDULE, remedy='give five cron fields, such as "0 9 * * mon-fri", or @daily'
     )
     duration = item.text(
-        "duration", pattern=r"([0-9]+(m|h))+", remedy='give hours and minutes, such as "8h" or "1h30m"'
+        "duration", pattern=r"([0-9]+(m|h))+(0s)?", remedy='give hours and minutes, such as "8h" or "1h30m"'
     )
     if schedule is not None:
         try:
-            CronSchedule.parse(schedule)
+            if not CronSchedule.parse(schedule).occurs:
+                item.wrong("schedule", "it never occurs, so that the budget limits nothing: correct it", "warning")
         except ValueError as reason:
             item.wrong("schedule", f"{reason}; while it is not valid, the budget allows no disruption", "warning")
     if ("schedule" in item) != ("duration" in item):

@@ -26,6 +26,8 @@ from joiner.pools.codecs.pool_requirements import (
     read_pool_labels,
     read_pool_taints,
     read_requirements,
+    require_labels,
+    split_labels,
 )
 from joiner.pools.node_class import ImageFamily, ImageTerm, NodeClass, SecurityGroupTerm, SubnetTerm
 from joiner.pools.node_pool import Disruption, DisruptionBudget, NodeClassRef, NodePool
@@ -40,6 +42,10 @@ LEGACY_FAMILY_NAMES: tuple[ImageFamily, ...] = (
     "Ubuntu",
     "Windows2019",
     "Windows2022",
+)
+FAMILY_OF_IMAGES = (
+    "it is missing beside amiSelector: it decides which user data the images can read. Karpenter v0.31 took AL2: give "
+    "AL2 if they are images of Amazon Linux 2, AL2023 if they are of Amazon Linux 2023"
 )
 DECIDED_BY_TEMPLATE = (
     "amiFamily",
@@ -93,7 +99,7 @@ def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> No
     declared = read_requirements(spec, "requirements", legacy=True)
     keys = frozenset(RENAMED.get(key, key) for key in (*labels, *(requirement["key"] for requirement in declared)))
     requirements = Requirements.from_kube([*declared, *default_requirements(keys)])
-    note_contradictions(requirements, notes, spec.at("requirements"))
+    note_contradictions(declared, notes, spec.at("requirements"))
     taints, startup_taints = read_pool_taints(spec, "taints", "startupTaints")
     limits = spec.sub("limits")
     identity = read_metadata(manifest)
@@ -102,12 +108,12 @@ def read_provisioner(manifest: Mapping[str, Any], notes: ManifestProblems) -> No
         kind="Provisioner",
         class_ref=_read_provider_ref(spec, identity["name"]),
         weight=spec.integer("weight", minimum=1, maximum=100) or 0,
-        requirements=requirements,
-        labels=labels,
+        requirements=require_labels(requirements, labels, notes, spec.at("labels")),
+        **split_labels(labels),
         annotations=spec.texts("annotations"),
         taints=taints,
         startup_taints=startup_taints,
-        limits=limits.resources("resources"),
+        limits=limits.limits("resources"),
         used=ManifestFields(manifest.get("status"), "status", notes).resources("resources", signed=True),
         kubelet=read_kubelet(spec.sub("kubeletConfiguration")) if "kubeletConfiguration" in spec else None,
         disruption=replace(
@@ -198,6 +204,8 @@ def _read_provider(spec: ManifestFields, *, inline: bool) -> dict[str, Any]:
         _note_fields_of_template(spec)
     if family_name in ("Custom", "Ubuntu") and not images:
         spec.wrong("amiSelector", f"the family {family_name} needs one, because it has no default images")
+    if images and not template and "amiFamily" not in spec:
+        spec.wrong("amiFamily", FAMILY_OF_IMAGES)
     subnets = tuple(SubnetTerm(**term) for term in _read_selector(spec, "subnetSelector", SUBNET_ID))
     groups = tuple(SecurityGroupTerm(**term) for term in _read_selector(spec, "securityGroupSelector", GROUP_ID))
     for name, plural in (("subnetSelector", "subnets"), ("securityGroupSelector", "security groups")):

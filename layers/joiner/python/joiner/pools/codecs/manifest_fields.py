@@ -23,6 +23,8 @@ from joiner.pools.invalid_manifests import InvalidManifest, InvalidManifests, Se
 from joiner.pools.suggestions import refuse_field, refuse_value
 
 SHOWN = 80  # the maximum length of a value in a message
+FLOATS_FROM = 10**SHOWN
+LARGEST_FLOAT = 1e308
 
 
 class ManifestProblems:
@@ -161,12 +163,20 @@ class ManifestFields:
 
     def resources(self, name: str, *, signed: bool = False) -> Resources:
         """Return quantities by resource name; negative ones are mistakes unless ``signed``."""
+        return Resources.from_kube(self._quantities(name, signed=signed))
+
+    def limits(self, name: str) -> Resources:
+        """Return limits by resource name, rounded down as the amounts that they limit are whole; negative ones are
+        mistakes."""
+        return Resources.limits_from_kube(self._quantities(name, signed=False))
+
+    def _quantities(self, name: str, *, signed: bool) -> dict[str, Any]:
         quantities = self.raw(name)
         if quantities is None:
-            return Resources({})
+            return {}
         if not isinstance(quantities, Mapping):
             self.wrong(name, 'give quantities by resource, such as {cpu: "1000", memory: 1000Gi}')
-            return Resources({})
+            return {}
         good: dict[str, Any] = {}
         for key, value in quantities.items():
             try:
@@ -181,7 +191,7 @@ class ManifestFields:
                 self.notes.note(f"{self.at(name)}.{key}", value, "give a quantity of at least zero")
             else:
                 good[key] = value
-        return Resources.from_kube(good)
+        return good
 
     def sub(self, name: str) -> "ManifestFields":
         """Return the fields of the object in this field."""
@@ -220,7 +230,13 @@ def _meant_unit(resource: str, value: object) -> str:
 
 
 def format_value(value: object) -> str:
-    """Return a value in YAML's flow style, shortened."""
+    """Return a value in YAML's flow style, shortened.
+
+    >>> format_value({"cpu": 2}), format_value(" "), format_value(int(1e300))
+    ('{cpu: 2}', '" "', '1e+300')
+    """
+    if isinstance(value, int) and FLOATS_FROM <= abs(value) < LARGEST_FLOAT and value == int(float(value)):
+        value = float(value)  # it was written so: whole numbers of YAML and JSON may have an exponent
     text = value if isinstance(value, str) else json.dumps(value, default=str).replace('"', "")
     if isinstance(value, str) and (not text or text != text.strip()):
         text = json.dumps(value)

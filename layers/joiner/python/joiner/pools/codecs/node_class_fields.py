@@ -9,7 +9,6 @@ from typing import Any
 from joiner import names
 from joiner.cluster import Resources
 from joiner.pools.codecs.manifest_fields import ManifestFields
-from joiner.pools.durations import PATTERN
 from joiner.pools.kubelet_configuration import FIELDS, KubeletConfiguration, read_dns_address
 from joiner.pools.node_class import BlockDevice, MetadataOptions
 from joiner.pools.suggestions import suggest_nearest
@@ -22,6 +21,8 @@ SIGNALS = (
     "imagefs.inodesFree",
     "pid.available",
 )
+GRACE = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+")
+"""A duration that Karpenter and the kubelet read, which parse it with Go."""
 RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
 VOLUME_TYPES = ("standard", "io1", "io2", "gp2", "gp3", "sc1", "st1")
 GIB = 2**30
@@ -54,10 +55,11 @@ def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
         fields.wrong("containerRuntime", "containerd is the only container runtime; remove the field")
     if isinstance(fields.raw("maxPods"), str):
         fields.wrong("maxPods", NO_EXPRESSION)
-    else:
-        fields.integer("maxPods", minimum=0)
-    for name, least in (("podsPerCore", 0), ("evictionMaxPodGracePeriod", None)):
-        fields.integer(name, minimum=least)
+    elif fields.integer("maxPods", minimum=0) == 0:
+        fields.wrong("maxPods", "no pod fits on a node, not even of a DaemonSet: give at least 1", "warning")
+    fields.integer("evictionMaxPodGracePeriod")
+    if fields.integer("podsPerCore", minimum=0) == 0:
+        fields.wrong("podsPerCore", "it has no effect: 0 means no limit; remove it", "warning")
     high = fields.integer("imageGCHighThresholdPercent", minimum=0, maximum=100)
     low = fields.integer("imageGCLowThresholdPercent", minimum=0, maximum=100)
     if high is not None and low is not None and high <= low:
@@ -67,16 +69,23 @@ def read_kubelet(fields: ManifestFields) -> KubeletConfiguration:
         _check_reserved(fields, name)
     for name in ("evictionHard", "evictionSoft"):
         _check_thresholds(fields, name)
+    _check_soft_evictions(fields)
+    fields.close()
+    return KubeletConfiguration(config)
+
+
+def _check_soft_evictions(fields: ManifestFields) -> None:
+    """Note grace periods that do not belong to the signals of evictionSoft."""
     graces = fields.texts("evictionSoftGracePeriod")
     if set(graces) != set(fields.texts("evictionSoft")):
         fields.wrong("evictionSoftGracePeriod", "name exactly the signals of evictionSoft")
+    if fields.raw("evictionMaxPodGracePeriod") and not (fields.raw("evictionSoft") or graces):
+        fields.wrong("evictionMaxPodGracePeriod", "it has no effect without evictionSoft", "warning")
     for signal, grace in graces.items():
-        if not PATTERN.fullmatch(grace):
+        if not GRACE.fullmatch(grace):
             fields.notes.note(
-                f"{fields.at('evictionSoftGracePeriod')}[{signal}]", grace, 'give a duration such as "1m30s"'
+                f"{fields.at('evictionSoftGracePeriod')}[{signal}]", grace, 'give a duration such as "1m30s" or "1.5m"'
             )
-    fields.close()
-    return KubeletConfiguration(config)
 
 
 def _read_addresses(fields: ManifestFields, name: str) -> list[str]:

@@ -4,7 +4,7 @@ An invalid value is a warning and has no effect.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from joiner import names
@@ -54,7 +54,7 @@ def read_pool_planning(manifest: Mapping[str, Any], notes: ManifestProblems) -> 
             int(limit["vcpus"]) if limit and limit["vcpus"] else None,
         ),
         int(spot["share"]) / 100 if spot else None,
-        _read_schedule(manifest, given, wrong),
+        _read_schedule(manifest, given, notes),
     )
 
 
@@ -63,16 +63,24 @@ def _is_static(manifest: Mapping[str, Any]) -> bool:
 
 
 def _read_schedule(
-    manifest: Mapping[str, Any], given: Mapping[str, Any], wrong: Callable[[str, str], None]
+    manifest: Mapping[str, Any], given: Mapping[str, Any], notes: ManifestProblems
 ) -> ReplicaSchedule | None:
-    """Return the schedule of a static pool."""
-    if given.get(names.SCHEDULE) is None:
+    """Return the schedule of a static pool, and note its windows that can never begin."""
+    value = given.get(names.SCHEDULE)
+    if value is None:
         return None
+
+    def wrong(remedy: str) -> None:
+        notes.note(f"metadata.annotations[{names.SCHEDULE}]", value, remedy, "warning")
+
     if not _is_static(manifest):
-        wrong(names.SCHEDULE, "only a pool with spec.replicas has a schedule; set replicas, or remove it")
+        wrong("it has no effect; only a pool with spec.replicas has a schedule; set replicas, or remove it")
         return None
     try:
-        return ReplicaSchedule.parse(str(given[names.SCHEDULE]))
+        schedule = ReplicaSchedule.parse(str(value))
     except ValueError as reason:
-        wrong(names.SCHEDULE, f'{reason}; write windows such as "Europe/Oslo: 0 8 * * mon-fri for 10h = 6"')
+        wrong(f'it has no effect; {reason}; write windows such as "Europe/Oslo: 0 8 * * mon-fri for 10h = 6"')
         return None
+    for idle in schedule.describe_idle_windows():
+        wrong(idle)
+    return schedule

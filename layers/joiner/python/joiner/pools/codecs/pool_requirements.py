@@ -3,7 +3,7 @@
 Source: Karpenter, "NodePools", spec.template.spec.requirements; Kubernetes, "Labels and Selectors" (syntax).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from joiner import names
@@ -12,7 +12,7 @@ from joiner.cluster.label_values import parse_integer
 from joiner.cluster.requirements import OPERATORS, RENAMED
 from joiner.cluster.taints import TAINT_EFFECTS
 from joiner.pools.codecs.manifest_fields import ManifestFields, ManifestProblems
-from joiner.pools.label_rules import NAME, PREFIX, VALUE, key_fault
+from joiner.pools.label_rules import NAME, PREFIX, VALUE, is_well_known, key_fault
 from joiner.pools.suggestions import refuse_value
 
 LEGACY_OPERATORS = OPERATORS[:6]
@@ -55,13 +55,22 @@ def read_requirements(fields: ManifestFields, name: str, *, legacy: bool) -> lis
         if key is not None and operator is not None:
             _check_values(item, key, operator, values)
         if minimum is not None and operator == "In" and minimum > len(values):
-            item.wrong("minValues", f"there are only {len(values)} values to choose from")
+            item.wrong("minValues", _too_few(len(values)))
         elif minimum is not None and (known := KNOWN_VALUES.get(key or "")) and minimum > len(known):
             item.wrong("minValues", f"the label has only the values {', '.join(known)}")
         if len(fields.notes.errors) == before:
             least = {"minValues": minimum} if minimum is not None else {}
             good.append({"key": key, "operator": operator} | ({"values": values} if values else {}) | least)
     return good
+
+
+def _too_few(number: int) -> str:
+    """Return that there are fewer values than the minimum.
+
+    >>> _too_few(1), _too_few(2)
+    ('there is only 1 value to choose from', 'there are only 2 values to choose from')
+    """
+    return f"there {'is' if number == 1 else 'are'} only {number} {'value' if number == 1 else 'values'} to choose from"
 
 
 def read_min_values(requirements: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -141,7 +150,60 @@ def read_pool_taints(fields: ManifestFields, *lists: str) -> tuple[tuple[Taint, 
     return tuple(found)
 
 
-def note_contradictions(requirements: Requirements, notes: ManifestProblems, field: str) -> None:
-    """Note each key for which no value is possible."""
-    for key in requirements.contradictions():
-        notes.note(field, key, "no node can meet all requirements on this key at once")
+def note_contradictions(expressions: Iterable[Mapping[str, Any]], notes: ManifestProblems, field: str) -> None:
+    """Note the expressions on each key that exclude each other; others on the same key are not shown.
+
+    >>> notes = ManifestProblems("NodePool/default")
+    >>> cpu = [{"key": "cpu", "operator": "Gt", "values": ["8"]}, {"key": "cpu", "operator": "Lt", "values": ["4"]}]
+    >>> note_contradictions([*cpu, {"key": "cpu", "operator": "Exists"}], notes, "spec.requirements")
+    >>> print(notes.problems[0].message)
+    spec.requirements[cpu] is Gt [8] and Lt [4]: they exclude each other: change or remove one
+    """
+    declared = list(expressions)
+    for key in Requirements.from_kube(declared).contradictions():
+        excluding = [each for each in declared if RENAMED.get(each["key"], each["key"]) == key]
+        for each in tuple(excluding):
+            others = [other for other in excluding if other is not each]
+            if Requirements.from_kube(others).contradictions():
+                excluding = others
+        names_of_key = {str(each["key"]) for each in excluding}
+        shown = " and ".join(_show(each, named=len(names_of_key) > 1) for each in excluding)
+        written = min(names_of_key)
+        notes.note(f"{field}[{written}]", shown, "they exclude each other: change or remove one")
+
+
+def _show(expression: Mapping[str, Any], *, named: bool) -> str:
+    """Return an expression as text, with its key if it is ``named``."""
+    values = f" [{', '.join(expression['values'])}]" if expression.get("values") else ""
+    return f"{expression['key'] if named else ''} {expression['operator']}{values}".strip()
+
+
+def require_labels(
+    requirements: Requirements, labels: Mapping[str, str], notes: ManifestProblems, field: str
+) -> Requirements:
+    """Return the requirements together with the labels of the template that the instance decides, each of which is a
+    requirement. Note each label in ``field`` that excludes a requirement, or another label.
+    """
+    whole = requirements
+    for key, value in labels.items():
+        own = Requirements.from_labels({key: value})
+        both = whole & own
+        if set(both.contradictions()) - set(whole.contradictions()):
+            others = " and ".join(f"{name} {whole.on(name)}" for name in own)
+            remedy = f"no node can have it, because the pool also requires {others}: change one of them"
+            notes.note(f"{field}[{key}]", value, remedy)
+        elif is_well_known(key):
+            whole = both
+    return whole
+
+
+def split_labels(labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return the labels of a template as arguments of NodePool: those that only the pool decides, and the others.
+
+    >>> split_labels({"team": "web", "kubernetes.io/arch": "arm64"})
+    {'labels': {'team': 'web'}, 'instance_labels': {'kubernetes.io/arch': 'arm64'}}
+    """
+    return {
+        "labels": {key: value for key, value in labels.items() if not is_well_known(key)},
+        "instance_labels": {key: value for key, value in labels.items() if is_well_known(key)},
+    }

@@ -18,10 +18,11 @@ from joiner.pools.codecs.pool_requirements import (
     read_requirements,
 )
 from joiner.pools.invalid_manifests import InvalidManifest
+from joiner.pools.label_rules import is_well_known
 from joiner.pools.node_claim import ClaimKind, NodeClaim
 from joiner.pools.node_class import CLASS_API_VERSION
 from joiner.pools.node_pool import CLASS_GROUP, NodePool
-from joiner.pools.standalone_claims import awaits_launch
+from joiner.pools.standalone_claims import DECIDED, awaits_launch
 
 REFERENCES: Final[Mapping[ClaimKind, tuple[str, Mapping[str, str]]]] = {
     "NodeClaim": ("nodeClassRef", {"group": CLASS_GROUP, "kind": "EC2NodeClass"}),
@@ -36,7 +37,7 @@ def note_standalone_claim(manifest: Mapping[str, Any], claim: NodeClaim, notes: 
         return
     spec = ManifestFields(manifest.get("spec"), "spec", notes)
     declared = read_requirements(spec, "requirements", legacy=False)
-    note_contradictions(Requirements.from_kube(declared), notes, "spec.requirements")
+    note_contradictions(declared, notes, "spec.requirements")
     read_pool_taints(spec, "taints", "startupTaints")
     spec.sub("resources").resources("requests")
     spec.duration("expireAfter", None)
@@ -47,12 +48,30 @@ def note_standalone_claim(manifest: Mapping[str, Any], claim: NodeClaim, notes: 
         reference.text(part, one_of=(only,))
     labels = {key: value for key, value in claim.labels.items() if key not in names.OURS}
     read_pool_labels(ManifestFields({"labels": labels}, "metadata", notes), "labels", legacy=False)
+    _note_labels_of_instance(claim, notes)
     if claim.kind == "Machine" and not claim.pool:
         notes.missing(
             f"metadata.labels[{names.PROVISIONER}]", "a Machine is launched for a Provisioner: set its name here"
         )
     elif claim.kind == "NodeClaim" and not claim.class_ref.name:
         notes.missing("spec.nodeClassRef.name", "set the name of an EC2NodeClass")
+
+
+def _note_labels_of_instance(claim: NodeClaim, notes: ManifestProblems) -> None:
+    """Note the labels that the instance decides and the requirements do not."""
+    free = {
+        key: value
+        for key, value in claim.labels.items()
+        if is_well_known(key)
+        and key not in DECIDED
+        and any(claim.requirements.on(name) != only for name, only in Requirements.from_labels({key: value}).items())
+    }
+    if free:
+        remedy = (
+            "they have no effect: the node gets the labels of its instance; to choose the instance, write them in "
+            "spec.requirements"
+        )
+        notes.note("metadata.labels", free, remedy, "warning")
 
 
 def find_missing_pools(claims: Iterable[NodeClaim], pools: Iterable[NodePool]) -> Iterable[InvalidManifest]:

@@ -1,0 +1,48 @@
+"""`joiner plan` reports annotations of pods and workloads that have no effect."""
+
+from pathlib import Path
+
+from tests.unit.cli.command_runs import deployment, joiner, node_class, pod, pool, write
+
+ANNOTATIONS = {"joiner.dev/drain": "rolout", "karpenter.sh/do-not-disrupt": "yes", "joiner.dev/placing": "bind"}
+OF_A_POD = (
+    '[joiner.dev/drain] is rolout: it has no effect; use rollout; did you mean "rollout"?',
+    "[joiner.dev/placing] is bind: it has no effect here: it is an annotation of a pool or the template of a pool",
+    '[karpenter.sh/do-not-disrupt] is yes: it has no effect; write "true", or a duration from the start of the pod '
+    'such as "1h30m"',
+)
+
+
+def test_annotations_of_pods_and_pod_templates_without_effect_are_reported(tmp_path: Path, catalogue: Path) -> None:
+    alone = pod("alone")
+    alone["metadata"]["annotations"] = ANNOTATIONS
+    web = deployment("web", 1)
+    web["spec"]["template"]["metadata"]["annotations"] = ANNOTATIONS
+
+    answer = joiner("plan", "-f", write(tmp_path, pool(), node_class(), alone, web), "--catalogue", catalogue)
+
+    assert answer.exit_code == 0
+    for why in OF_A_POD:
+        assert f"Pod/default/alone: metadata.annotations{why}" in answer.err
+        assert f"Deployment/shop/web: spec.template.metadata.annotations{why}" in answer.err
+
+
+def test_an_annotation_of_pods_on_their_workload_is_reported(tmp_path: Path, catalogue: Path) -> None:
+    web = deployment("web", 1)
+    web["metadata"] |= {
+        "annotations": {"joiner.dev/drain": "rollout", "karpenter.sh/do-not-disrupt": "true", "team": "a"},
+        "labels": {"joiner.dev/drain": "rollout"},
+    }
+
+    answer = joiner("plan", "-f", write(tmp_path, pool(), node_class(), web), "--catalogue", catalogue, "-o", "json")
+
+    assert [
+        (one["field"], one["message"]) for one in answer.json["problems"] if one["object"] == "Deployment/shop/web"
+    ] == [
+        ("metadata.annotations[joiner.dev/drain]", "it has no effect here: it is an annotation of a pod"),
+        (
+            "metadata.annotations[karpenter.sh/do-not-disrupt]",
+            "it has no effect on a workload: write it in the annotations of its pod template",
+        ),
+        ("metadata.labels[joiner.dev/drain]", "it has no effect as a label: write it as an annotation"),
+    ]
