@@ -168,10 +168,10 @@ def launch_fleet(params: Mapping[str, Any], token: str | None, backend: Any, acc
         ]
     fresh = [instance for _, made in launched for instance in made]
     eventual_consistency.VISIBILITY.launched(fresh)
-    instance_lifecycle.booted(fresh)
-    early_terminations.schedule_early_terminations(fresh)
     for asked, made in launched:
-        kms_keys.end_without_key_access(made, ebs_volumes.keys_of(asked.data, backend), access_key, backend)
+        trouble = kms_keys.find_trouble(ebs_volumes.keys_of(asked.data, backend), access_key, backend)
+        instance_lifecycle.booted(made, trouble)
+    early_terminations.schedule_early_terminations(fresh)
     groups = [_group(asked, made, backend) for asked, made in launched]
     errors = [
         {**refusal.asked.describe(), "ErrorCode": refusal.code, "ErrorMessage": refusal.message}

@@ -79,8 +79,11 @@ def _enter(instance: Any, state: str) -> None:
     _announce(instance, state)
 
 
-def booted(instances: Iterable[Any]) -> None:
-    """Start the transitions of new instances: pending now, running later unless they end before."""
+def booted(instances: Iterable[Any], failure: EndReason | None = None) -> None:
+    """Start the transitions of new instances: pending now, running later unless they end before.
+
+    With a `failure` they never run: they are shut down after half of the time to boot.
+    """
 
     def run(instance: Any) -> None:
         if instance.state == "pending":
@@ -88,7 +91,10 @@ def booted(instances: Iterable[Any]) -> None:
 
     for instance in instances:
         _enter(instance, "pending")
-        AGENDA.after(PACE.pending, partial(run, instance))
+        if failure is None:
+            AGENDA.after(PACE.pending, partial(run, instance))
+        else:
+            AGENDA.after(PACE.pending / 2, partial(terminate, instance, failure))
 
 
 def terminate(instance: Any, reason: EndReason) -> None:

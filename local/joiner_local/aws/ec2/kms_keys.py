@@ -1,4 +1,4 @@
-"""End instances whose volumes have a KMS key that the launching role may not use: they launch, and end seconds later.
+"""Find volumes whose KMS key the launching role may not use: their instances launch, and end before they run.
 
 EC2 uses the key after it has responded, in the name of the caller. Without permission the instance shuts down with the
 state reason ``Client.InternalError``; a disabled key gives ``Client.InvalidKMSKey.InvalidState``. Both the role's
@@ -11,14 +11,13 @@ one fails later).
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from moto.iam.models import iam_backends
 from moto.kms.models import kms_backends
 from moto.sts.models import sts_backends
 
-from joiner_local.aws.ec2.instance_lifecycle import AGENDA, PACE, EndReason, terminate
+from joiner_local.aws.ec2.instance_lifecycle import EndReason
 from joiner_local.aws.iam.access_control import ACCESS_CONTROL
 from joiner_local.aws.iam.policy_evaluation import RequiredPermission, as_list
 
@@ -39,14 +38,11 @@ INVALID_STATE: Final = EndReason(
 )
 
 
-def end_without_key_access(instances: Iterable[Any], keys: Iterable[str], access_key: str, backend: Any) -> None:
-    """End new instances whose volumes have one of these keys, unless the signer with `access_key` may use all of
+def find_trouble(keys: Iterable[str], access_key: str, backend: Any) -> EndReason | None:
+    """Return why instances whose volumes have these keys end, unless the signer with `access_key` may use all of
     them.
     """
-    reason = next((found for key in sorted(keys) if (found := _trouble(key, access_key, backend))), None)
-    if reason is not None:
-        for instance in instances:
-            AGENDA.after(PACE.pending / 2, partial(terminate, instance, reason))
+    return next((found for key in sorted(keys) if (found := _trouble(key, access_key, backend))), None)
 
 
 def _trouble(text: str, access_key: str, backend: Any) -> EndReason | None:
