@@ -21,17 +21,21 @@ from bench.plan_prices import calibrate
 
 PAGE: Final = 500
 """Pods in one response of the API server."""
+TENANT: Final = "example.com/tenant"
 ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedLists:
-    """The size of a generated cluster: pending pods in a number of classes, instance types, and full existing nodes."""
+    """The size of a generated cluster: pending pods in a number of classes, instance types, and full existing nodes.
+
+    With ``tenants``, each class selects the nodes of one of them, by a label that the pool leaves open."""
 
     pods: int = 10_000
     classes: int = 500
     types: int = 600
     nodes: int = 0
+    tenants: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ AXES: Final[Mapping[str, Sequence[GeneratedLists]]] = {
     "classes": [GeneratedLists(classes=classes) for classes in (10, 50, 200, 500, 1_000, 2_000)],
     "types": [GeneratedLists(types=types) for types in (20, 100, 300, 600, 1_200)],
     "nodes": [GeneratedLists(nodes=nodes) for nodes in (0, 100, 500, 1_000, 2_000)],
+    "tenants": [GeneratedLists(tenants=tenants) for tenants in (0, 10, 50, 100, 300)],
 }
 
 
@@ -62,7 +67,7 @@ def raw_pods(generated: GeneratedLists) -> Iterator[bytes]:
         (rng.choice((50, 100, 250, 500, 1000, 2000)), rng.choice((64, 128, 256, 512, 1024, 4096)))
         for _ in range(generated.classes)
     ]
-    kinds = [json.dumps(_pod(kind, *size)).encode() for kind, size in enumerate(sizes)]
+    kinds = [json.dumps(_pod(kind, *size, tenants=generated.tenants)).encode() for kind, size in enumerate(sizes)]
     for start in range(0, generated.pods, PAGE):
         numbers = range(start, min(start + PAGE, generated.pods))
         yield (
@@ -72,7 +77,7 @@ def raw_pods(generated: GeneratedLists) -> Iterator[bytes]:
         )
 
 
-def _pod(kind: int, cpu: int, memory: int) -> dict[str, Any]:
+def _pod(kind: int, cpu: int, memory: int, *, tenants: int) -> dict[str, Any]:
     container = {
         "name": "main",
         "image": f"registry.example/app-{kind}:1.0",
@@ -103,6 +108,7 @@ def _pod(kind: int, cpu: int, memory: int) -> dict[str, Any]:
         "containers": [container],
         "volumes": [{"name": "token", "projected": {"sources": []}}],
         "schedulerName": "default-scheduler",
+        **({"nodeSelector": {TENANT: f"tenant-{kind % tenants}"}} if tenants else {}),
     }
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "conditions": [condition]}}
 
@@ -136,11 +142,12 @@ def catalogue_of(types: int) -> dict[str, Any]:
 def lists_of(generated: GeneratedLists) -> dict[str, Any]:
     """Return all lists except the pending pods: one pool, and nodes without free capacity for the pods."""
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    requirements = [{"key": TENANT, "operator": "Exists"}] if generated.tenants else []
     pool = {
         "apiVersion": "karpenter.sh/v1",
         "kind": "NodePool",
         "metadata": {"name": "default", "uid": "pool"},
-        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": []}}},
+        "spec": {"template": {"spec": {"nodeClassRef": reference, "requirements": requirements}}},
     }
     nodes = [
         {
@@ -207,7 +214,7 @@ def elsewhere(generated: GeneratedLists) -> Point:
 
 def drawn(points: Mapping[str, Sequence[Point]]) -> str:
     """Return a chart for each axis: seconds of a plan (solid line) and megabytes (dashed line), both from zero."""
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 640" font-family="sans-serif" font-size="12">']
+    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 950" font-family="sans-serif" font-size="12">']
     parts.append('<rect width="880" height="640" fill="#fff"/>')
     for number, (axis, row) in enumerate(points.items()):
         parts += _panel(axis, row, 60 + number % 2 * 430, 40 + number // 2 * 310)

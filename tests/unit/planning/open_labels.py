@@ -29,7 +29,13 @@ OF_POOLS = {
 }
 OF_PODS = {
     "team": [rule("team", "In", "b"), rule("team", "In", "a", "c"), rule("team", "NotIn", "b"), rule("team", "Exists")],
-    "rank": [rule("rank", "In", "20"), rule("rank", "Exists"), rule("rank", "NotIn", "6")],
+    "rank": [
+        rule("rank", "In", "20"),
+        rule("rank", "Exists"),
+        rule("rank", "NotIn", "6"),
+        rule("rank", "Gt", "19"),
+        rule("rank", "Lt", "5"),
+    ],
 }
 
 

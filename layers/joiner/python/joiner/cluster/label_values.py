@@ -160,7 +160,9 @@ class ValueSet:
         if self.words:
             yield from (f"any{number or ''}" for number in range(spare))
         for low, high in self.intervals:
-            start = low if low is not None else high if high is not None else 0
+            start, step = (low, 1) if low is not None else (high if high is not None else 0, -1)
+            numbers = (start + step * one for one in range(spare))
+            yield from (str(one) for one in numbers if high is None or one <= high)
             yield from (f"{start:0{width}d}" for width in range(1, spare + len(str(start)) + 1))
 
     def __str__(self) -> str:

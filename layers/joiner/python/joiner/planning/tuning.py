@@ -75,6 +75,8 @@ LEFT_OVER_SHARE: Final = 0.06
 """The maximum share of pods, about, that does not divide evenly and is packed separately."""
 PART_SHARE: Final = 0.75
 """The share of the effort for the part."""
+MOST_JOINT_PARTS: Final = 8
+"""A packing of more independent parts is searched part by part."""
 FIRST_ATTEMPTS: Final = 3
 NEXT_ATTEMPTS: Final = 3
 MOST_RESTARTS: Final = 12

@@ -24,7 +24,6 @@ from joiner.planning.model.node_labels import node_labels, open_keys, pool_label
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, NodeOffer, OfferChoice, PoolOffers, PoolVariant
 from joiner.planning.model.offer_compilation import DaemonOverhead
 from joiner.planning.model.pod_groups import PodGroup, fits
-from joiner.planning.model.pool_variants import MOST_VARIANTS
 from joiner.planning.output.excluded_pools import (
     describe_exclusion,
     find_excluded_label,
@@ -182,11 +181,6 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
                 for one in pool_offers.launchable
             }
             alone = Requirements({key: values})
-            if len(pool_offers.variants) == MOST_VARIANTS and key in pool_offers.variants[0].labels:
-                return (
-                    f"the pool does not restrict {key}, and a plan considers at most {MOST_VARIANTS} "
-                    f"combinations of the values of such labels{TEMPORARY}"
-                )
             if not any(alone.allow({key: value} if value is not None else {}) for value in possible):
                 wants = describe_exclusion(pool_offers.pool, key, values)
                 if key == names.OS and group.constraints.system:

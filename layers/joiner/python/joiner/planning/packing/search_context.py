@@ -71,6 +71,10 @@ class SearchContext:
                 return found
         return _solve_small(problem, demand, among) if little else self.program.solve(demand, among)
 
+    def of_part(self, part: PackingProblem) -> "SearchContext":
+        """Return the context of the search for a part of the problem, which uses the same random numbers and meter."""
+        return SearchContext(self.rng, self.meter, ResourceLp(part), NodeFiller(part))
+
     @classmethod
     def of(cls, problem: PackingProblem, seed: int, meter: Meter) -> "SearchContext":
         """Return the context of a search with this seed."""

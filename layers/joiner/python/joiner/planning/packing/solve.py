@@ -13,11 +13,17 @@ import numpy as np
 from joiner.planning.arrays import Whole
 from joiner.planning.packing.column_generation import CLOSE, generate_columns
 from joiner.planning.packing.exact_dp import count_parts, pack_exactly
-from joiner.planning.packing.node_filling import Packing, right_size
+from joiner.planning.packing.independent_parts import find_independent_parts, in_terms_of_whole, restrict_problem
+from joiner.planning.packing.node_filling import NodePattern, Packing, right_size
 from joiner.planning.packing.randomized_greedy import GreedyAttempts, pack_best_of_attempts
 from joiner.planning.packing.randomized_rounding import DEPTH, round_relaxation
 from joiner.planning.packing.ruin_recreate import PATIENCE, ruin_and_recreate
-from joiner.planning.packing.search_context import SearchContext, floor_worth, solve_relaxation
+from joiner.planning.packing.search_context import (
+    SearchContext,
+    floor_worth,
+    solve_relaxation,
+    tighten_relaxation,
+)
 from joiner.planning.packing.swap_search import swap_pods
 from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
@@ -35,6 +41,7 @@ from joiner.planning.tuning import (
     MOST_ANNEALED_NODES,
     MOST_EXACT_PARTS,
     MOST_GREEDY_NODES,
+    MOST_JOINT_PARTS,
     MOST_RESTARTS,
     NEXT_ATTEMPTS,
     PART_NODES,
@@ -49,10 +56,41 @@ def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation
     """Pack all of this demand on whole nodes."""
     if count_parts(demand) <= MOST_EXACT_PARTS:
         return pack_exactly(problem, demand)
+    parts = find_independent_parts(problem, demand)
+    if len(parts) > MOST_JOINT_PARTS:
+        return _solve_parts(problem, demand, context, parts)
     times = _times(problem, demand, relaxation)
     if times > 1:
         return _repeated(problem, demand, relaxation, context, times)
     return _searched(problem, demand, relaxation, context)
+
+
+def _solve_parts(problem: PackingProblem, demand: Whole, context: SearchContext, parts: list[Whole]) -> Packing:
+    """Pack each part by itself, with a share of the effort by its number of pods; record the sum of their bounds."""
+    patterns, bound, packed = list[NodePattern](), 0.0, 0
+    for items in parts:
+        offers = np.flatnonzero(problem.open[:, items].any(axis=1))
+        part, own = restrict_problem(problem, items, offers), demand[items]
+        packed += int(own.sum())
+        made, least = _solve_part(part, own, context, packed / int(demand.sum()))
+        bound += least
+        patterns += in_terms_of_whole(made, items, offers)
+    context.prove(demand, bound)
+    return Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
+
+
+def _solve_part(part: PackingProblem, demand: Whole, context: SearchContext, share: float) -> tuple[Packing, float]:
+    """Return a packing of one part, and its lower bound; the search stops when this share of the effort is used up."""
+    if count_parts(demand) <= MOST_EXACT_PARTS:
+        made = pack_exactly(part, demand)
+        if made.patterns:
+            return made, made.price * (1 - 1e-9)
+    mine = context.of_part(part)
+    relaxation = solve_relaxation(part, demand, mine)
+    if mine.meter.allowance:
+        relaxation = tighten_relaxation(part, demand, mine, relaxation)
+    made = _searched(part, demand, relaxation, mine, share=share)
+    return made, max(relaxation.value * (1 - 1e-9), mine.proven_for(demand))
 
 
 def _times(problem: PackingProblem, demand: Whole, relaxation: Relaxation) -> int:

@@ -208,11 +208,9 @@ def _find_undominated(table: OfferTable, marks: Marks) -> Whole:
     usable = np.flatnonzero(marks.any(axis=0))
     if not len(usable):
         return usable
-    ways, way = np.unique(marks[:, usable], axis=1, return_inverse=True)
-    way = way.reshape(-1)
-    covers: Marks = ~np.logical_or.reduce(
-        ways[:, None, :] & ~ways[:, :, None], axis=0
-    )  # [a, b]: a is open to all groups that b is open to
+    ways, way = _distinct_columns(marks[:, usable])
+    closed_to = (~ways).T.astype(np.float32) @ ways.astype(np.float32)  # [a, b]: of the kinds of b, those that a lacks
+    covers: Marks = closed_to == 0
     size = np.concatenate([np.minimum(table.free[usable], UNBOUNDED_AMOUNT), -table.limits[usable]], axis=1)
     size = size[:, size.min(axis=0) < size.max(axis=0)]
     price = table.price[usable]
@@ -231,22 +229,44 @@ def _find_undominated(table: OfferTable, marks: Marks) -> Whole:
     return usable[found[np.lexsort((usable[found], price[found]))]]
 
 
+def _distinct_columns(marks: Marks) -> tuple[Marks, Whole]:
+    """Return the distinct columns, and for each column its position among them."""
+    packed = np.ascontiguousarray(np.packbits(marks, axis=0).T)
+    _, first, way = np.unique(packed.view(f"V{packed.shape[1]}")[:, 0], return_index=True, return_inverse=True)
+    return marks[:, first], way
+
+
 def _maximal(facts: Floats, covers: Marks) -> Whole:
-    """Return the rows (price, variant, sizes) that no other row dominates; of equal rows the first."""
+    """Return the rows (price, way, sizes) that no other row dominates; of equal rows the first.
+
+    Rows are compared within each way first: most ways of a pool with many variants cover no other way, and few rows
+    are left to compare between ways.
+    """
     order = np.lexsort((np.arange(len(facts)), *(-facts[:, 2:]).T, facts[:, 1], facts[:, 0]))
     rows = facts[order]
     first = np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])
     order, rows = order[first], rows[first]
     by_size = np.argsort(-rows[:, 2:].sum(axis=1), kind="stable") if rows.shape[1] > 2 else np.arange(len(rows))
     by_size = by_size[np.argsort(rows[by_size, 0], kind="stable")]
-    order, rows = order[by_size], rows[by_size]
-    beats = np.triu(np.ones((len(rows), len(rows)), bool), 1)
-    for column in range(2, rows.shape[1]):
-        beats &= rows[:, column, None] >= rows[None, :, column]
-    if len(covers) > 1:
-        way = rows[:, 1].astype(np.int64)
-        beats &= covers[np.ix_(way, way)]
-    return np.sort(order[~beats.any(axis=0)])
+    order, sizes, way = order[by_size], rows[by_size, 2:], rows[by_size, 1].astype(np.int64)
+    best: dict[int, Whole] = {}
+    for one in np.unique(way).tolist():
+        mine = np.flatnonzero(way == one)
+        best[one] = mine[~_dominated(mine, mine, sizes)]
+    kept = []
+    for one, mine in best.items():
+        rivals = [its for other, its in best.items() if other != one and covers[other, one]]
+        kept.append(mine[~_dominated(mine, np.sort(np.concatenate(rivals)), sizes)] if rivals else mine)
+    return np.sort(order[np.concatenate(kept)])
+
+
+def _dominated(mine: Whole, rivals: Whole, sizes: Floats) -> Marks:
+    """Return which of these rows one of the rivals precedes that is at least as large in every size."""
+    beats = rivals[:, None] < mine[None, :]
+    for column in range(sizes.shape[1]):
+        beats &= sizes[rivals, None, column] >= sizes[None, mine, column]
+    beaten: Marks = beats.any(axis=0)
+    return beaten
 
 
 class OfferChoices:
