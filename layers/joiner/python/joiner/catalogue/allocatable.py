@@ -87,14 +87,44 @@ def compute_capacity(
         own[PODS] = kubelet.max_pods
     elif family.pods is not None:
         own[PODS] = family.pods
-    elif instance_type.interfaces and (without_addresses := _count_without_addresses(node_class)):
-        # From the pods of the catalogue, which leaves out the reserved interfaces of the settings
-        own[PODS] = instance_type.interfaces.less(own.get(PODS, 0), without_addresses)
+    elif _count_without_addresses(node_class):
+        own[PODS] = _count_pods_with_addresses(instance_type, node_class)
     if per_core:
         own[PODS] = min(own.get(PODS, PODS_OF_KUBELET), per_core * instance_type.vcpus)
     if not _has_defaults(node_class):
         own[EPHEMERAL_STORAGE] = _storage(instance_type, node_class)
     return Resources(own)
+
+
+def find_unreported_pods(
+    instance_type: InstanceType, node_class: NodeClass | None, pool: NodePool | None
+) -> int | None:
+    """Return the number of pods that the user data must give to the kubelet of a node; None if a class or pool sets
+    it, or if the bootstrap program of the image computes the same number.
+
+    The program counts all interfaces of the type: it does not know those that the settings reserve, nor those of the
+    class that have no addresses for pods.
+
+    >>> one_reserved = Resources({PODS: Interfaces(3, 10).pods(reserved=1)})
+    >>> find_unreported_pods(InstanceType("m5.large", capacity=one_reserved, interfaces=Interfaces(3, 10)), None, None)
+    20
+    """
+    interfaces = instance_type.interfaces
+    if (
+        interfaces is None
+        or choose_kubelet(node_class, pool).max_pods is not None
+        or family_capacity(node_class).pods is not None
+    ):
+        return None
+    pods = _count_pods_with_addresses(instance_type, node_class)
+    return None if pods == interfaces.pods() else pods
+
+
+def _count_pods_with_addresses(instance_type: InstanceType, node_class: NodeClass | None) -> int:
+    """Return the number of pods for which the interfaces have addresses. That of the catalogue leaves out the reserved
+    interfaces of the settings."""
+    pods, without_addresses = instance_type.capacity.get(PODS, 0), _count_without_addresses(node_class)
+    return instance_type.interfaces.less(pods, without_addresses) if instance_type.interfaces else pods
 
 
 def _efa(instance_type: InstanceType, node_class: NodeClass | None, *, requested: bool) -> Resources:

@@ -16,6 +16,7 @@ from joiner.launching.launch_template_content import INTERRUPTIBLE_MARKET
 from joiner.pools import NodeClass, Subnet
 
 MAXIMUM_OVERRIDES = 300  # EC2's limit over all templates of an instant fleet
+MAXIMUM_TEMPLATES = 50  # EC2's limit of LaunchTemplateConfigs in a request
 MAXIMUM_TYPES = 60  # as Karpenter: more types make the answer slower, not likelier to succeed
 TEMPLATE_VERSION = "1"
 """The version that Joiner itself creates. `$Latest` and `$Default` may be a version of another principal."""

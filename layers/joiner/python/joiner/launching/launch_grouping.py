@@ -9,20 +9,20 @@ requests. A claim without a possible request is refused, with the reason and the
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from joiner import names
 from joiner.catalogue import Catalogue
 from joiner.catalogue.instance_features import EFA
-from joiner.launching.fleet_request import build_fleet_request, limit_offerings
+from joiner.launching.fleet_request import MAXIMUM_TEMPLATES, build_fleet_request, limit_offerings
 from joiner.launching.image_families.node_settings import ClusterDescription, UserDataRefused
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market_type
 from joiner.launching.node_interfaces import NO_FEATURES, lacks_public_address
 from joiner.launching.subnet_choice import SubnetChoice
-from joiner.launching.user_data import build_user_data
+from joiner.launching.user_data import build_user_data, build_user_data_by_type
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass, Subnet
 from joiner.pools.capacity_reservations import CapacityReservation
 
@@ -80,11 +80,14 @@ class RefusedClaim:
 
 @dataclass(frozen=True, slots=True)
 class PreparedClaim:
-    """A wanted claim with its user data and the image of each of its offerings."""
+    """A wanted claim with its user data and the image of each of its offerings.
+
+    ``user_data_by_type`` has the instance types whose nodes get another text."""
 
     wanted: ClaimToLaunch
     user_data: str
     images: Images
+    user_data_by_type: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> tuple[object, ...]:
@@ -226,10 +229,6 @@ def prepare_claim(
 ) -> PreparedClaim | RefusedClaim:
     """Return the user data and the images of one claim, or the reason why it is refused."""
     name, resolved = wanted.claim.name, wanted.resolved
-    try:
-        text = build_user_data(cluster, wanted.claim, wanted.pool, wanted.node_class, resolved.ami_family)
-    except UserDataRefused as refused:
-        return RefusedClaim(name, refused.reason, str(refused))
     if wanted.capacity_type == names.RESERVED and wanted.reservation is None:
         message = f"the class selects no active capacity reservation {wanted.claim.labels.get(names.RESERVATION)}"
         return RefusedClaim(name, "CapacityReservationNotFound", message)
@@ -253,7 +252,14 @@ def prepare_claim(
             f"{wanted.node_class.key} has no image and subnet for any of the {len(wanted.offers)} offers of this claim"
         )
         return RefusedClaim(name, "NothingToLaunch", message)
-    return PreparedClaim(wanted, text, tuple(images))
+    about = cluster, wanted.claim, wanted.pool, wanted.node_class, resolved.ami_family
+    try:
+        text = build_user_data(*about)
+        types = {offer.instance_type: catalogue.types[offer.instance_type] for offer, _ in images}
+        by_type = build_user_data_by_type(*about, types=types)
+    except UserDataRefused as refused:
+        return RefusedClaim(name, refused.reason, str(refused))
+    return PreparedClaim(wanted, text, tuple(images), by_type)
 
 
 def _has_no_public_address(offer: LaunchOffering, node_class: NodeClass, catalogue: Catalogue) -> bool:
@@ -335,7 +341,8 @@ def _build_templates(
     catalogue: Catalogue,
     cluster: ClusterDescription,
 ) -> tuple[Mapping[str, LaunchTemplate], Mapping[str, Sequence[LaunchOffering]]]:
-    """Return the launch templates by name, one for each image and set of interfaces, and the offerings of each."""
+    """Return the launch templates by name, one for each image, text of user data and set of interfaces, and the
+    offerings of each."""
     wanted = prepared.wanted
     efa = bool(wanted.claim.requests.get(EFA, 0))
     templates: dict[str, LaunchTemplate] = {}
@@ -347,12 +354,14 @@ def _build_templates(
             wanted.pool,
             cluster=cluster.name,
             image=image,
-            user_data=prepared.user_data,
+            user_data=prepared.user_data_by_type.get(offer.instance_type, prepared.user_data),
             capacity_type=wanted.capacity_type,
             reservation=wanted.reservation,
             features=catalogue.types[offer.instance_type].features if efa else NO_FEATURES,
             tenancy=wanted.tenancy,
         )
+        if template.name not in templates and len(templates) == MAXIMUM_TEMPLATES:
+            continue
         templates[template.name] = template
         offers.setdefault(template.name, []).append(offer)
     return templates, offers
