@@ -212,13 +212,18 @@ def _print_commentary(found: ManifestPlan) -> None:
 
 
 def print_problems(problems: Sequence[InvalidManifest], where: Mapping[str, str]) -> None:
-    """Print one line for each problem on stderr, errors first. `where` is the file of each object."""
-    ordered = sorted(problems, key=lambda one: [*SEVERITIES].index(one.severity))
-    shown = ordered[:MAX_REPORTED_PROBLEMS]
-    for one, line in zip(shown, problem_lines(shown, where), strict=True):
-        _print_to_stderr(f"joiner: {SEVERITIES[one.severity]}{line}")
-    if len(ordered) > MAX_REPORTED_PROBLEMS:
-        _print_to_stderr(f"joiner: and {len(ordered) - MAX_REPORTED_PROBLEMS} more")
+    """Print the problems on stderr, errors first, one line each; pods with the same problem share a line. `where` is
+    the file of each object."""
+    alike: dict[tuple[str, ...], list[InvalidManifest]] = {}
+    for one in sorted(problems, key=lambda one: [*SEVERITIES].index(one.severity)):
+        group = "Pod" if one.object.startswith("Pod/") else one.object
+        alike.setdefault((group, one.severity, one.message), []).append(one)
+    shown = [each[0] for each in alike.values()][:MAX_REPORTED_PROBLEMS]
+    for one, line, each in zip(shown, problem_lines(shown, where), alike.values(), strict=False):
+        others = f" (and {_number(len(each) - 1, 'other Pod')} with the same)" if len(each) > 1 else ""
+        _print_to_stderr(f"joiner: {SEVERITIES[one.severity]}{line}{others}")
+    if len(alike) > MAX_REPORTED_PROBLEMS:
+        _print_to_stderr(f"joiner: and {len(alike) - MAX_REPORTED_PROBLEMS} more")
 
 
 def print_inputs(catalogue: LoadedCatalogue, manifests: ManifestSet) -> None:

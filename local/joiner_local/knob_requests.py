@@ -11,7 +11,7 @@ ValueError: seconds is -1: give a number of at least zero
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 Knob = Callable[[dict[str, Any]], dict[str, Any]]
@@ -21,6 +21,18 @@ log = logging.getLogger(__name__)
 
 class MissingField(KeyError):
     """A request without a field that a knob needs."""
+
+
+def check_fields(asked: Mapping[str, Any], known: Collection[str], knob: str) -> None:
+    """Raise ValueError if a request has fields that the knob does not know.
+
+    >>> check_fields({"second": 1}, {"seconds", "held"}, "boot")
+    Traceback (most recent call last):
+    ValueError: boot: second is not known; there are held, seconds
+    """
+    if unknown := asked.keys() - set(known):
+        there = f"there are {', '.join(sorted(known))}" if len(known) > 1 else f"there is {min(known)}"
+        raise ValueError(f"{knob}: {', '.join(sorted(unknown))} is not known; {there}")
 
 
 def read_number(asked: Mapping[str, Any], name: str, default: float | None = None) -> float:

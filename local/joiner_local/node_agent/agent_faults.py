@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from joiner_local.knob_requests import read_number, read_whole
+from joiner_local.knob_requests import check_fields, read_number, read_whole
 
 FAULTS: Final = ("never-boots", "stops-while-booting", "slow", "not-ready", "silent", "other-name", "no-devices")
 NONE: Final = "none"
@@ -74,8 +74,7 @@ class NodeFaults:
 
     def turn(self, asked: dict[str, Any]) -> InstanceSelector | None:
         """Knob: add or remove a rule. Returns the named instance, None for all."""
-        if unknown := asked.keys() - {"fault", "instanceType", "zone", "instanceId", "every", "factor", "clear"}:
-            raise ValueError(f"faults: {sorted(unknown)} is not known")
+        check_fields(asked, {"fault", "instanceType", "zone", "instanceId", "every", "factor", "clear"}, "faults")
         if asked.get("clear"):
             self.rules.clear()
             return None

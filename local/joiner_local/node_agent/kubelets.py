@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 from joiner_local.control_plane.kube_api import ApiError, KubeApi
 from joiner_local.delayed_actions import DelayedActions
 from joiner_local.knob_client import KnobRefused, turn_knob
-from joiner_local.knob_requests import read_flag, read_number
+from joiner_local.knob_requests import check_fields, read_flag, read_number
 from joiner_local.node_agent import cloud_controller
 from joiner_local.node_agent.agent_faults import NodeFaults
 from joiner_local.node_agent.instance_source import InstanceMetadata, InstanceReader
@@ -48,8 +48,7 @@ class BootTimes:
     held: bool = False
 
     def turn(self, asked: dict[str, Any]) -> dict[str, Any]:
-        if unknown := asked.keys() - {"seconds", "readySeconds", "goneSeconds", "held"}:
-            raise ValueError(f"boot: {sorted(unknown)} is not known")
+        check_fields(asked, {"seconds", "readySeconds", "goneSeconds", "held"}, "boot")
         self.boot = read_number(asked, "seconds", self.boot)
         self.ready = read_number(asked, "readySeconds", self.ready)
         self.gone = read_number(asked, "goneSeconds", self.gone)

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 import boto3
 import pytest
 from moto import mock_aws
+from moto.cloudformation.models import cloudformation_backends
+from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT_ID
 
 from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODECLAIM, pause_parameter, stack_name
 
@@ -64,6 +66,11 @@ class InstalledAccount:
         found = self.ec2.describe_instances()["Reservations"]
         if ids := [instance["InstanceId"] for each in found for instance in each["Instances"]]:
             self.ec2.terminate_instances(InstanceIds=ids)
+
+    def fail_first_deployment(self, status: str) -> None:
+        """Give the stack this status, as if its first deployment had failed; moto's deployments do not fail."""
+        for backend in cloudformation_backends[ACCOUNT_ID]["eu-west-1"].stacks.values():
+            backend.status = status
 
     def launch(self, claim: str) -> str:
         tags = [

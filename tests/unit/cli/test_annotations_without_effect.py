@@ -46,3 +46,22 @@ def test_an_annotation_of_pods_on_their_workload_is_reported(tmp_path: Path, cat
         ),
         ("metadata.labels[joiner.dev/drain]", "it has no effect as a label: write it as an annotation"),
     ]
+
+
+def test_pods_with_the_same_mistake_share_a_line(tmp_path: Path, catalogue: Path) -> None:
+    pods = [pod(f"web-{number}") for number in range(4)]
+    for one in pods:
+        one["metadata"]["annotations"] = {"joiner.dev/drain": "rolout"}
+    pods[3]["metadata"]["annotations"] = {"joiner.dev/drain": "never"}
+    manifests = write(tmp_path, pool(), node_class(), *pods)
+
+    lines = [
+        one for one in joiner("plan", "-f", manifests, "--catalogue", catalogue).err.splitlines() if "drain" in one
+    ]
+    problems = joiner("plan", "-f", manifests, "--catalogue", catalogue, "-o", "json").json["problems"]
+
+    first, other = lines
+    assert "Pod/default/web-0: metadata.annotations[joiner.dev/drain] is rolout" in first
+    assert first.endswith("(and 2 other Pods with the same)")
+    assert "Pod/default/web-3: metadata.annotations[joiner.dev/drain] is never" in other and "other" not in other
+    assert len([one for one in problems if "drain" in one["field"]]) == 4

@@ -23,7 +23,7 @@ def test_a_limit_names_what_there_is_or_all() -> None:
         ({"available": -1}, "available is -1: give a whole number of instances, or null for plenty"),
         ({"available": "2"}, "available is '2': give a whole number"),
         ({"lifecycle": "sport"}, "lifecycle sport is not known; there are"),
-        ({"type": "m5.large"}, "['type'] is not known"),
+        ({"type": "m5.large"}, "capacity: type is not known; there are available, "),
     ],
 )
 def test_what_there_is_not_is_refused(asked: dict[str, Any], refusal: str) -> None:

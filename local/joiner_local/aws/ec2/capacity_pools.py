@@ -31,7 +31,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import replace_attribute, wrap_attribute
 from joiner_local.aws.local_aws import LocalAws
-from joiner_local.knob_requests import read_text
+from joiner_local.knob_requests import check_fields, read_text
 
 ALL: Final = "*"
 SPOT: Final = "spot"
@@ -68,12 +68,11 @@ class CapacityLimit:
 
     @classmethod
     def from_knob(cls, asked: dict[str, Any]) -> "CapacityLimit":
-        unknown = asked.keys() - FIELDS
+        check_fields(asked, FIELDS, "capacity")
         lifecycle = read_text(asked, "lifecycle", ALL)
-        if unknown:
-            raise ValueError(f"capacity: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
         if lifecycle not in LIFECYCLES:
-            raise ValueError(f"capacity: lifecycle {lifecycle} is not known; there are {sorted(LIFECYCLES)}")
+            known = ", ".join(sorted(LIFECYCLES))
+            raise ValueError(f"capacity: lifecycle {lifecycle} is not known; there are {known}")
         instance_type, zone, available = asked.get("instanceType", ALL), asked.get("zone", ALL), asked.get("available")
         _check_known("instanceType", instance_type, INSTANCE_TYPES)
         _check_known("zone", zone, [known.name for zones in RegionsAndZonesBackend.zones.values() for known in zones])

@@ -18,7 +18,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import wrap_attribute
 from joiner_local.aws.local_aws import LocalAws
-from joiner_local.knob_requests import read_number
+from joiner_local.knob_requests import check_fields, read_number
 
 
 @dataclass(slots=True)
@@ -47,8 +47,7 @@ VISIBILITY: Final = Visibility()
 
 
 def set_visibility(asked: dict[str, Any]) -> dict[str, Any]:
-    if unknown := asked.keys() - {"seconds"}:
-        raise ValueError(f"visibility: {sorted(unknown)} is not known; there is seconds")
+    check_fields(asked, {"seconds"}, "visibility")
     VISIBILITY.seconds = read_number(asked, "seconds", VISIBILITY.seconds)
     return {"seconds": VISIBILITY.seconds}
 

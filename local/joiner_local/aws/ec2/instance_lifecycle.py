@@ -27,7 +27,7 @@ from joiner_local.aws.ec2.refused_launch_fields import check_run_instances
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import LocalAws
 from joiner_local.delayed_actions import DelayedActions
-from joiner_local.knob_requests import read_number
+from joiner_local.knob_requests import check_fields, read_number
 
 log = logging.getLogger(__name__)
 
@@ -230,8 +230,7 @@ def _check_states(instances: Iterable[Any], allowed: set[str], verb: str) -> Non
 
 def set_pace(asked: dict[str, Any]) -> dict[str, Any]:
     """Set how long instances are pending, stopping, and shown after their end."""
-    if unknown := asked.keys() - {"pendingSeconds", "stoppingSeconds", "shownSeconds"}:
-        raise ValueError(f"instances: {sorted(unknown)} is not known")
+    check_fields(asked, {"pendingSeconds", "stoppingSeconds", "shownSeconds"}, "instances")
     PACE.pending = read_number(asked, "pendingSeconds", PACE.pending)
     PACE.stopping = read_number(asked, "stoppingSeconds", PACE.stopping)
     PACE.shown = read_number(asked, "shownSeconds", PACE.shown)

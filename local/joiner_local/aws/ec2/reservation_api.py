@@ -31,7 +31,7 @@ from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason, terminate
 from joiner_local.aws.ec2.shared_resources import owner_of
 from joiner_local.aws.eventbridge.event_rules import publish
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
-from joiner_local.knob_requests import read_flag, read_number, read_object, read_text, read_whole
+from joiner_local.knob_requests import check_fields, read_flag, read_number, read_object, read_text, read_whole
 
 FIELDS: Final = {"instanceType", "zone", "count", "match", "type", "interruptible", "tags", "endsInSeconds"}
 BLOCK: Final = "capacity-block"
@@ -165,8 +165,7 @@ def set_reservations(asked: dict[str, Any]) -> dict[str, Any]:
         return {}
     if identifier := read_text(asked, "expire", ""):
         return _expire(identifier, read_number(asked, "grace", BLOCK_GRACE))
-    if unknown := asked.keys() - FIELDS:
-        raise ValueError(f"reservations: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
+    check_fields(asked, FIELDS, "reservations")
     if (instance_type := read_text(asked, "instanceType")) not in INSTANCE_TYPES:
         raise ValueError(f"reservations: instanceType is {instance_type!r}: there is none called so")
     seconds = None if asked.get("endsInSeconds") is None else read_number(asked, "endsInSeconds")

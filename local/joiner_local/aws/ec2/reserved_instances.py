@@ -19,7 +19,7 @@ from moto.ec2.responses import EC2Response
 
 from joiner_local.aws.attribute_patches import replace_attribute
 from joiner_local.aws.local_aws import LocalAws
-from joiner_local.knob_requests import read_number, read_text, read_whole
+from joiner_local.knob_requests import check_fields, read_number, read_text, read_whole
 
 FIELDS: Final = {"instanceType", "count", "zone", "state", "platform", "tenancy", "class", "endsInSeconds"}
 STATES: Final = ("payment-pending", "active", "payment-failed", "retired", "queued", "queued-deleted")
@@ -40,8 +40,7 @@ def own_reserved_instances(asked: dict[str, Any]) -> dict[str, Any]:
     if asked.get("clear"):
         OWNED.clear()
         return {}
-    if unknown := asked.keys() - FIELDS:
-        raise ValueError(f"reserved-instances: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
+    check_fields(asked, FIELDS, "reserved-instances")
     if (instance_type := read_text(asked, "instanceType")) not in INSTANCE_TYPES:
         raise ValueError(f"reserved-instances: instanceType is {instance_type!r}: there is none called so")
     if asked.get("state", "active") not in STATES:

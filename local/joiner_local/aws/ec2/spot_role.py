@@ -14,7 +14,7 @@ from typing import Any, Final
 from moto.iam.models import iam_backends
 
 from joiner_local.aws.local_aws import ACCOUNT, LocalAws
-from joiner_local.knob_requests import read_flag
+from joiner_local.knob_requests import check_fields, read_flag
 
 PATH: Final = "/aws-service-role/spot.amazonaws.com/"
 
@@ -39,8 +39,7 @@ def _created() -> list[Any]:
 
 def set_spot_role(asked: dict[str, Any]) -> dict[str, Any]:
     """Set whether the role exists."""
-    if unknown := asked.keys() - {"exists"}:
-        raise ValueError(f"spot-role: {sorted(unknown)} is not known; there is exists")
+    check_fields(asked, {"exists"}, "spot-role")
     if "exists" in asked:
         SPOT_ROLE.given = read_flag(asked, "exists")
         if not SPOT_ROLE.given:

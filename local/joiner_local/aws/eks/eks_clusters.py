@@ -17,7 +17,7 @@ from moto.eks.responses import EKSResponse
 from joiner_local.aws.attribute_patches import add_items, replace_attribute
 from joiner_local.aws.eks import access_entry_actions
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
-from joiner_local.knob_requests import read_text
+from joiner_local.knob_requests import check_fields, read_text
 
 VERSIONS: Final = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30", "1.29")
 AUTHENTICATION_MODES: Final = ("API", "API_AND_CONFIG_MAP", "CONFIG_MAP")
@@ -45,8 +45,7 @@ def find_cluster(name: str) -> Cluster:
 
 def set_cluster(asked: dict[str, Any]) -> dict[str, Any]:
     """Change what EKS reports of a cluster."""
-    if unknown := asked.keys() - FIELDS:
-        raise ValueError(f"eks: {sorted(unknown)} is not known")
+    check_fields(asked, FIELDS, "eks")
     cluster = find_cluster(read_text(asked, "name"))
     cluster.endpoint = asked.get("endpoint", cluster.endpoint)
     cluster.version = asked.get("version", cluster.version)

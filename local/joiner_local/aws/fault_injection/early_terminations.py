@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from joiner_local.aws.ec2.instance_lifecycle import AGENDA, EndReason, terminate
 from joiner_local.aws.local_aws import LocalAws
-from joiner_local.knob_requests import read_number
+from joiner_local.knob_requests import check_fields, read_number
 
 MESSAGES: Final = {
     "Client.InternalError": "Client.InternalError: Client error on launch",
@@ -68,8 +68,7 @@ def schedule_early_terminations(instances: list[Any]) -> None:
 
 
 def set_early_terminations(asked: dict[str, Any]) -> dict[str, Any]:
-    if unknown := asked.keys() - FIELDS:
-        raise ValueError(f"early-terminations: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
+    check_fields(asked, FIELDS, "early-terminations")
     if asked.get("clear"):
         EARLY_TERMINATIONS.deaths.clear()
     elif asked:

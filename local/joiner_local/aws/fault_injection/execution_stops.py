@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from joiner_local.aws.step_functions.execution_history import HistoryEvent
 from joiner_local.aws.step_functions.machine_execution import MachineExecution
-from joiner_local.knob_requests import read_text, read_whole
+from joiner_local.knob_requests import check_fields, read_text, read_whole
 
 ENTERED: Final = "entered"  # the state has done nothing
 WORKING: Final = "working"  # its task has started, and continues without the execution
@@ -34,8 +34,7 @@ class ExecutionStops:
 
     def set(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Knob: set the stop. Answers the ARN that the last one stopped."""
-        if unknown := asked.keys() - {"machine", "state", "when", "nth"}:
-            raise ValueError(f"faults/stop: {sorted(unknown)} is not known")
+        check_fields(asked, {"machine", "state", "when", "nth"}, "faults/stop")
         if asked and asked["when"] not in MOMENTS:
             raise ValueError(f"an execution is stopped when a state is {' or '.join(MOMENTS)}, not {asked['when']}")
         stop = (

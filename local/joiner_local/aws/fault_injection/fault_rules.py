@@ -22,7 +22,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Protocol
 
 from joiner_local.aws.fault_injection.small_pages import SmallPages
-from joiner_local.knob_requests import read_number, read_text, read_whole
+from joiner_local.knob_requests import check_fields, read_number, read_text, read_whole
 
 REFUSED: Final = "refused"
 THROTTLED: Final = "throttled"
@@ -67,8 +67,7 @@ class FaultRule:
     @classmethod
     def from_knob(cls, asked: Mapping[str, Any]) -> "FaultRule":
         """Read one rule; raises ValueError or MissingField."""
-        if unknown := asked.keys() - SETTINGS:
-            raise ValueError(f"faults/set: {sorted(unknown)} is not known")
+        check_fields(asked, SETTINGS, "faults/set")
         if asked["how"] not in WAYS:
             raise ValueError(f"a call is {' or '.join(WAYS)}, not {asked['how']}")
         always = "times" in asked and asked["times"] is None

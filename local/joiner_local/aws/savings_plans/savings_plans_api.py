@@ -21,7 +21,7 @@ from moto.ec2.models.instance_types import INSTANCE_TYPES
 
 from joiner_local.aws.ec2.ec2_prices import Ec2Prices
 from joiner_local.aws.local_aws import ACCOUNT, REGION, LocalAws
-from joiner_local.knob_requests import read_number
+from joiner_local.knob_requests import check_fields, read_number
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -79,8 +79,7 @@ def buy_savings_plan(asked: dict[str, Any]) -> dict[str, Any]:
         PLANS.clear()
         DISCOUNTS.clear()
         return {}
-    if unknown := asked.keys() - FIELDS:
-        raise ValueError(f"savings-plans: {sorted(unknown)} is not known; there are {sorted(FIELDS)}")
+    check_fields(asked, FIELDS, "savings-plans")
     if asked.get("state", "active") not in STATES:
         raise ValueError(f"savings-plans: state is {asked['state']!r}; there are {', '.join(STATES)}")
     identifier, now, family = str(uuid.uuid4()), utcnow(), asked.get("family")
