@@ -5,12 +5,14 @@ cluster.
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from joiner_cli.local_executions import ExecutionUnknown, describe_execution, list_executions
 from joiner_local.control_plane.control_plane_binaries import BinariesMissing
 from joiner_local.knob_client import KnobRefused, KnobUnknown
 from joiner_local.stack.cdk_deployment import Deployment, DeploymentFailed
@@ -57,6 +59,7 @@ def _failures_reported() -> Iterator[None]:
         ToolMissing,
         BinariesMissing,
         KnobRefused,
+        ExecutionUnknown,
     ) as error:
         commentary.print(f"joiner: {error}")
         raise typer.Exit(1) from error
@@ -161,6 +164,20 @@ def knob(
         except KnobUnknown as unknown:
             raise KnobUnknown(name, stack.knobs()) from unknown
         typer.echo(json.dumps(answer, indent=2))
+
+
+@app.command(short_help="List executions of state machines, or the states of one.")
+def executions(
+    name: Annotated[
+        str | None, typer.Argument(help="Name of an execution.", show_default="the newest of each machine")
+    ] = None,
+    root: Root = DEFAULT_ROOT,
+) -> None:
+    """List the newest executions of each state machine, or the states that one has entered, with their durations."""
+    with _failures_reported():
+        states = LocalStack(root).client("stepfunctions")
+        for line in describe_execution(states, name) if name else list_executions(states, datetime.now(UTC)):
+            typer.echo(line)
 
 
 def _relative_path(path: Path) -> Path:

@@ -115,7 +115,7 @@ class SurveyReports:
         """Report the pause by events on the pools, and on the pending pods that no node in flight is for."""
         cluster = task.cluster.name
         pending = [pod for pod in list_pods_without_node(survey) if not pod.node_name]
-        self.publish([report_pause(pool, cluster) for pool in survey.pools], survey, task)
+        self.publish(report_pause(survey.lists, cluster), survey, task)
         self.publish([report_paused_pod(pod, cluster) for pod in pending], survey, task)
 
     def report_waiting_disruptions(

@@ -24,6 +24,7 @@ def test_the_version_goes_to_stdout() -> None:
     [
         (["status"], 1, "no stack is ready in"),
         (["down"], 0, "no stack was running"),
+        (["executions"], 1, "`joiner local up` starts one"),
         (["fire-sweep"], 1, "`joiner local up` starts one"),
         (["knob", "capacity"], 1, "`joiner local up` starts one"),
         (["knob", "capacity", "not json"], 1, "not JSON"),

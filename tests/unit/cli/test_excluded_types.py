@@ -167,16 +167,27 @@ def test_a_claim_that_is_launched_is_no_reason_for_another_exit_code(tmp_path: P
 def test_a_pod_is_told_that_the_pool_it_selects_is_invalid(
     tmp_path: Path, catalogue: Path, others: list[dict[str, Any]]
 ) -> None:
-    file = write(
-        tmp_path, node_class(), pool("web", weight=300), *others, pod("a", nodeSelector={POOL: "web"}), pod("b")
-    )
+    file = write(tmp_path, node_class(), pool("web", weight=300), *others, pod("a", nodeSelector={POOL: "web"}))
 
     found = joiner("plan", "-f", file, "--catalogue", catalogue, "-o", "json")
 
-    reasons = {one["pod"]: one["reasons"][0] for one in found.json["pending"]}
-    assert reasons["default/a"]["nodePool"] == "web"
-    assert reasons["default/a"]["reason"].startswith("NodePool/web is invalid: spec.weight is 300")
-    assert all("invalid" not in reasons[key]["reason"] for key in reasons if key != "default/a")
+    (pending,) = found.json["pending"]
+    assert pending["reasons"][0]["nodePool"] == "web"
+    assert pending["reasons"][0]["reason"].startswith("NodePool/web is invalid: spec.weight is 300")
+
+
+def test_an_invalid_pool_is_a_reason_for_the_pods_that_might_use_it(tmp_path: Path, catalogue: Path) -> None:
+    waiting = [
+        pod("any", nodeSelector={"kubernetes.io/arch": "s390x"}),
+        pod("other", nodeSelector={"kubernetes.io/arch": "s390x", POOL: "other"}),
+        pod("lucky"),
+    ]
+    file = write(tmp_path, node_class(), pool("web", weight=300), pool("other"), *waiting)
+
+    found = joiner("plan", "-f", file, "--catalogue", catalogue, "-o", "json")
+
+    pools = {one["pod"]: [each["nodePool"] for each in one["reasons"]] for one in found.json["pending"]}
+    assert pools == {"default/any": ["other", "web"], "default/other": ["other"]}
 
 
 def test_an_overlay_that_changes_nothing_is_a_warning(tmp_path: Path, catalogue: Path) -> None:

@@ -101,6 +101,19 @@ def test_a_pause_is_shown_on_every_pool_once_in_ten_minutes(cluster: SimulatedCl
     ]
 
 
+def test_a_pause_is_shown_on_an_invalid_pool_too(cluster: SimulatedCluster) -> None:
+    cluster.prepare()
+    cluster.kube.put({**NODEPOOL, "metadata": {"name": "broken", "uid": "u-9"}, "spec": {"weight": 300}})
+    cluster.pause.paused = True
+
+    cluster.survey("s1")
+
+    told = [each for each in cluster.kube.all(kinds.EVENTS) if each["reason"] == "JoinerPaused"]
+    assert sorted((each["regarding"]["name"], each["regarding"]["uid"]) for each in told) == sorted(
+        [("broken", "u-9"), (NODEPOOL["metadata"]["name"], NODEPOOL["metadata"].get("uid", ""))]
+    )
+
+
 def test_a_pause_is_shown_on_pending_pods_once_in_ten_minutes(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
     cluster.scale_up("up-1")

@@ -88,3 +88,16 @@ def list_required_pools(
         for value in one.on(key)
     }
     return tuple(invalid[each] for each in wanted if each in invalid)
+
+
+def list_other_pools(
+    alternatives: Iterable[Requirements], invalid: Mapping[tuple[str, str], Reason]
+) -> tuple[Reason, ...]:
+    """Return the reasons of the invalid pools that no alternative of the pod requires by name, and one allows."""
+    asked = list(alternatives)
+    required = list_required_pools(asked, invalid)
+    return tuple(
+        reason
+        for (key, name), reason in invalid.items()
+        if reason not in required and any(name in one.on(key) for one in asked)
+    )

@@ -28,6 +28,7 @@ from joiner.planning.output.excluded_pools import (
     describe_exclusion,
     find_excluded_label,
     find_invalid_pools,
+    list_other_pools,
     list_required_pools,
 )
 from joiner.planning.output.resource_shortages import CapacitiesOf, explain_shortage, find_capacities, list_usable
@@ -46,6 +47,7 @@ TooLarge = Callable[[PodGroup, PoolOffers, Sequence[NodeOffer]], Reason]
 
 ENOUGH_TRIED = 200
 BY_NAME = "it selects a node by name, and the name of a new node is not known yet"
+NO_POOL = "there is no NodePool or Provisioner that can be used: create one, or correct its mistakes"
 NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
 
 
@@ -54,7 +56,8 @@ def explain_pending(
 ) -> dict[PodGroup, tuple[Reason, ...]]:
     """Return the reasons for each group with remaining pods, in the order in which pools were tried.
 
-    ``problems`` are the mistakes of all objects: the invalid pools that a pod requires by name come first.
+    ``problems`` are the mistakes of all objects: the invalid pools that a pod requires by name come first, the other
+    ones last.
     """
     invalid = find_invalid_pools(problems, (pool_offers.pool for pool_offers in state.offered_pools))
     found: dict[PodGroup, tuple[Reason, ...]] = {}
@@ -66,7 +69,7 @@ def explain_pending(
     for group, number in state.left.items():
         if not number:
             continue
-        required = list_required_pools(group.where, invalid)
+        required, others = list_required_pools(group.where, invalid), list_other_pools(group.where, invalid)
         if group.refused:
             found[group] = (Reason("", group.refused),)
         elif _opts_out(group):
@@ -77,15 +80,10 @@ def explain_pending(
                 ),
             )
         elif not pools:
-            found[group] = required or (
-                Reason(
-                    "",
-                    "there is no NodePool or Provisioner that can be used: create one, or correct its mistakes",
-                ),
-            )
+            found[group] = (*required, *others) or (Reason("", NO_POOL),)
         else:
             reason = partial(_reason, state, group, lacking=lacking, too_large=too_large)
-            found[group] = (*required, *map(reason, pools))
+            found[group] = (*required, *map(reason, pools), *others)
     return found
 
 

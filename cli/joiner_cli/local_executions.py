@@ -1,0 +1,98 @@
+"""The executions of a local stack, as text: the Step Functions console does not show a local AWS.
+
+Express executions are not listed here: no API of AWS lists them (the knob `express-executions` does).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+RUNNING: Final = "RUNNING"
+MOST_SHOWN: Final = 20
+"""The newest executions of each state machine that are listed."""
+
+
+class ExecutionUnknown(ValueError):
+    """No state machine has an execution of this name."""
+
+
+def list_executions(states: Any, now: datetime) -> Iterator[str]:
+    """Yield one line for each of the newest executions, those that began last at the end.
+
+    ``states`` is a boto3 client of Step Functions.
+    """
+    found = sorted(_newest(states), key=lambda one: one[1]["startDate"])
+    for machine, one in found:
+        seconds = ((one.get("stopDate") or now) - one["startDate"]).total_seconds()
+        yield f"{one['startDate']:%H:%M:%S}  {seconds:7.1f} s  {one['status']:<10}  {machine}  {one['name']}"
+
+
+def _newest(states: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for machine in _standard_machines(states):
+        arn = machine["stateMachineArn"]
+        for one in states.list_executions(stateMachineArn=arn, maxResults=MOST_SHOWN)["executions"]:
+            yield machine["name"], one
+
+
+def _standard_machines(states: Any) -> Iterator[Mapping[str, Any]]:
+    for page in states.get_paginator("list_state_machines").paginate():
+        yield from (one for one in page["stateMachines"] if one["type"] == "STANDARD")
+
+
+def describe_execution(states: Any, name: str) -> Iterator[str]:
+    """Yield what an execution did: each state with the time from the start, its seconds, and what failed; its end with
+    the error and cause. ExecutionUnknown if there is none."""
+    arn = _find_execution(states, name)
+    described = states.describe_execution(executionArn=arn)
+    pages = states.get_paginator("get_execution_history").paginate(executionArn=arn)
+    yield from _describe_states([event for page in pages for event in page["events"]], described["startDate"])
+    error = f": {described['error']}: {described.get('cause', '')}" if described.get("error") else ""
+    yield f"{described['status']}{error}"
+
+
+def _find_execution(states: Any, name: str) -> str:
+    for machine in _standard_machines(states):
+        pages = states.get_paginator("list_executions").paginate(stateMachineArn=machine["stateMachineArn"])
+        for one in (each for page in pages for each in page["executions"]):
+            if one["name"] == name:
+                return str(one["executionArn"])
+    raise ExecutionUnknown(f"no execution has the name {name}: `joiner local executions` lists them")
+
+
+def _describe_states(events: Sequence[Mapping[str, Any]], start: datetime) -> Iterator[str]:
+    by_id = {event["id"]: event for event in events}
+    for event in events:
+        if detail := event.get("stateEnteredEventDetails"):
+            ended = _find_exit(events, event, by_id)
+            took = f"{_seconds(ended['timestamp'] - event['timestamp']):7.1f} s" if ended else " " * 9
+            yield f"{_seconds(event['timestamp'] - start):7.1f} s  {took}  {detail['name']}"
+        elif failure := _failure(event):
+            yield f"{_seconds(event['timestamp'] - start):7.1f} s  {'':9}  {event['type']}: {failure}"
+
+
+def _find_exit(
+    events: Iterable[Mapping[str, Any]], entered: Mapping[str, Any], by_id: Mapping[int, Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """Return the event with which this visit of the state ended: the exit whose chain of events leads back to it."""
+    name = entered["stateEnteredEventDetails"]["name"]
+    for event in events:
+        if event.get("stateExitedEventDetails", {}).get("name") != name or event["id"] < entered["id"]:
+            continue
+        before = event
+        while before["id"] > entered["id"] and before.get("previousEventId"):
+            before = by_id[before["previousEventId"]]
+        if before["id"] == entered["id"]:
+            return event
+    return None
+
+
+def _failure(event: Mapping[str, Any]) -> str:
+    """Return error and cause of a failed or timed out task; empty for other events."""
+    if not event["type"].endswith(("Failed", "TimedOut")) or event["type"].startswith("Execution"):
+        return ""
+    details = [value for key, value in event.items() if key.endswith("EventDetails")]
+    return ": ".join(text for one in details for text in (one.get("error", ""), one.get("cause", "")) if text)
+
+
+def _seconds(time: timedelta) -> float:
+    return time.total_seconds()
