@@ -206,6 +206,7 @@ not_modelled(
 nothing_known(
     SFN, "AWS::StepFunctions::StateMachine", why="CloudFormation calls CreateStateMachine, whose refusals are listed"
 )
+nothing_known(SFN, "ListStateMachines", why="it takes the size of a page and the token of the page before, no more")
 
 
 @refuses(

@@ -11,7 +11,7 @@ def drawn(seed: int) -> tuple[Floats, Marks]:
     """Return rows of price, way and sizes, many of them equal, and the ways that cover others."""
     rng = np.random.default_rng(seed)
     kinds, _ = _distinct_columns(rng.random((3, int(rng.integers(1, 9)))) < 0.5)
-    covers = ~(kinds[:, None, :] & ~kinds[:, :, None]).any(axis=0)
+    covers: Marks = ~np.logical_or.reduce(kinds[:, None, :] & ~kinds[:, :, None], axis=0)
     ways = rng.integers(0, kinds.shape[1], (80, 1))
     return np.concatenate([rng.integers(1, 5, (80, 1)), ways, rng.integers(1, 4, (80, 2))], axis=1).astype(
         float

@@ -126,8 +126,8 @@ def meets(value: str | None, one: Json) -> bool:
         number = int(value) if value is not None and value.lstrip("-").isdigit() else None
         return number is not None and (number > bound if operator == "Gt" else number < bound)
     if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) == (operator == "Exists")
-    return (value in values) == (operator == "In")
+        return bool((value is not None) == (operator == "Exists"))
+    return bool((value in values) == (operator == "In"))
 
 
 def rules_of(waiting: Json) -> list[Json]:

@@ -265,7 +265,7 @@ def _dominated(mine: Whole, rivals: Whole, sizes: Floats) -> Marks:
     beats = rivals[:, None] < mine[None, :]
     for column in range(sizes.shape[1]):
         beats &= sizes[rivals, None, column] >= sizes[None, mine, column]
-    beaten: Marks = beats.any(axis=0)
+    beaten: Marks = np.logical_or.reduce(beats, axis=0)
     return beaten
 
 
