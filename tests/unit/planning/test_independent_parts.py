@@ -38,7 +38,7 @@ def test_items_that_share_no_offer_are_in_different_parts(seed: int) -> None:
     known = in_parts(seed)
     demand = np.where(np.arange(known.items) == 4, 0, known.demand)
 
-    parts = find_independent_parts(known, demand)
+    parts = [one.items for one in find_independent_parts(known, demand)]
 
     assert sorted(np.concatenate(parts).tolist()) == np.flatnonzero(demand).tolist()
     for part in parts:

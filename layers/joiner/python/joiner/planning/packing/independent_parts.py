@@ -4,20 +4,62 @@ Teams or tenants that have nodes of their own give such packings. Each part is s
 the sum of the parts and not with the product of all pods and all offers, and the sum of their bounds is a bound.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from joiner.planning.arrays import Marks, Whole
 from joiner.planning.packing.node_filling import NodePattern, Packing
+from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
 
 
-def find_independent_parts(problem: PackingProblem, demand: Whole) -> list[Whole]:
+@dataclass(frozen=True, slots=True, eq=False)
+class IndependentPart:
+    """Some items and the offers that are open to them, by their numbers in the whole problem; ``problem`` has no
+    others, and numbers them from zero."""
+
+    items: Whole
+    offers: Whole
+    problem: PackingProblem
+
+    @classmethod
+    def of(cls, whole: PackingProblem, items: Whole) -> "IndependentPart":
+        """Return the part with these items."""
+        offers = np.flatnonzero(whole.open[:, items].any(axis=1))
+        part = replace(
+            whole,
+            need=whole.need[items],
+            demand=whole.demand[items],
+            free=whole.free[offers],
+            price=whole.price[offers],
+            domain=whole.domain[offers],
+            open=whole.open[np.ix_(offers, items)],
+            asks=whole.asks[:, items],
+            counts=whole.counts[:, items],
+            members=(),
+            merged=None,
+        )
+        return cls(items, offers, part)
+
+    def restrict(self, whole: Relaxation) -> Relaxation:
+        """Return what this relaxation of the whole problem says of the part: the offers in its program."""
+        numbers = np.searchsorted(self.offers, whole.offers)
+        mine = np.flatnonzero(np.append(self.offers, -1)[numbers] == whole.offers)
+        return replace(whole, offers=numbers[mine])
+
+    def in_terms_of_whole(self, packing: Packing) -> list[NodePattern]:
+        """Return the patterns of a packing of the part with the numbers of the whole problem."""
+        return [
+            replace(one, offer=int(self.offers[one.offer]), items=self.items[one.items]) for one in packing.patterns
+        ]
+
+
+def find_independent_parts(problem: PackingProblem, demand: Whole) -> list[IndependentPart]:
     """Return the items with pods, in parts such that no offer is open to items of two parts."""
     packed = np.packbits(problem.open, axis=1)
     patterns: Marks = problem.open[np.unique(packed, axis=0, return_index=True)[1]]
-    left, parts = demand > 0, list[Whole]()
+    left, parts = demand > 0, list[IndependentPart]()
     while left.any():
         part = np.zeros(problem.items, bool)
         part[left.argmax()] = True
@@ -26,28 +68,6 @@ def find_independent_parts(problem: PackingProblem, demand: Whole) -> list[Whole
             if (more == part).all():
                 break
             part = more
-        parts.append(np.flatnonzero(part))
+        parts.append(IndependentPart.of(problem, np.flatnonzero(part)))
         left &= ~part
     return parts
-
-
-def restrict_problem(problem: PackingProblem, items: Whole, offers: Whole) -> PackingProblem:
-    """Return the problem with these items and offers only."""
-    return replace(
-        problem,
-        need=problem.need[items],
-        demand=problem.demand[items],
-        free=problem.free[offers],
-        price=problem.price[offers],
-        domain=problem.domain[offers],
-        open=problem.open[np.ix_(offers, items)],
-        asks=problem.asks[:, items],
-        counts=problem.counts[:, items],
-        members=(),
-        merged=None,
-    )
-
-
-def in_terms_of_whole(packing: Packing, items: Whole, offers: Whole) -> list[NodePattern]:
-    """Return the patterns of a packing of the restricted problem with the items and offers of the whole one."""
-    return [replace(one, offer=int(offers[one.offer]), items=items[one.items]) for one in packing.patterns]

@@ -4,7 +4,7 @@ A relaxation that was solved without domains is returned with domains. A resourc
 a price.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -12,11 +12,13 @@ import numpy as np
 
 from joiner.planning.arrays import Floats, Marks, Whole
 from joiner.planning.effort import Meter
+from joiner.planning.packing.independent_parts import IndependentPart, find_independent_parts
 from joiner.planning.packing.node_filling import NodeFiller
 from joiner.planning.relaxation.aggregation import solve_aggregated
 from joiner.planning.relaxation.lp_values import NO_OFFERS, Relaxation
 from joiner.planning.relaxation.packing_problem import MergedProblem, PackingProblem
 from joiner.planning.relaxation.resource_lp import LARGE, ResourceLp
+from joiner.planning.tuning import MOST_JOINT_PARTS
 
 LITTLE: Final = 0.15
 FEW_KINDS: Final = 40
@@ -109,6 +111,11 @@ def solve_relaxation(
     problem: PackingProblem, demand: Whole, context: SearchContext, *, among: Marks | None = None
 ) -> Relaxation:
     """Return the relaxation with domains, and with minimum resource prices (see ``floor_resource_prices``)."""
+    if among is None and len(parts := _joint_parts(problem, demand)) > 1:
+        return _join_relaxations(
+            problem,
+            [(one, solve_relaxation(one.problem, demand[one.items], context.of_part(one.problem))) for one in parts],
+        )
     merged = problem.merged
     shapes = among if among is None or merged is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
     return _merged(problem, demand, lambda shape, total: context.relax(shape, total, shapes))
@@ -117,6 +124,11 @@ def solve_relaxation(
 def tighten_relaxation(problem: PackingProblem, demand: Whole, context: SearchContext, known: Relaxation) -> Relaxation:
     """Return the ``known`` relaxation with cuts for whole pods: a higher bound, and prices that include the cuts. It
     uses a separate program, because the program that is solved repeatedly must stay small."""
+    if len(parts := _joint_parts(problem, demand)) > 1:
+        return _join_relaxations(
+            problem,
+            [(one, tighten_relaxation(one.problem, demand[one.items], context, one.restrict(known))) for one in parts],
+        )
     offers = np.unique(known.offers if problem.merged is None else problem.merged.likes(known.offers))
 
     def relax(shape: PackingProblem, total: Whole) -> Relaxation:
@@ -124,6 +136,37 @@ def tighten_relaxation(problem: PackingProblem, demand: Whole, context: SearchCo
         return ResourceLp(shape, offers=offers).solve(total, whole=True)
 
     return _merged(problem, demand, relax)
+
+
+def _joint_parts(problem: PackingProblem, demand: Whole) -> list[IndependentPart]:
+    """Return the parts of a problem that is relaxed part by part; nothing for another problem."""
+    parts = find_independent_parts(problem, demand) if problem.merged is None else []
+    return parts if len(parts) > MOST_JOINT_PARTS else []
+
+
+def _join_relaxations(problem: PackingProblem, parts: Sequence[tuple[IndependentPart, Relaxation]]) -> Relaxation:
+    """Return the relaxation of the whole problem. The caps of a part have no price on the offers of the others."""
+    worth = np.zeros(problem.items)
+    for one, found in parts:
+        worth[one.items] = found.worth
+    caps = np.unique(np.concatenate([found.caps for _, found in parts]))
+    places = [np.zeros((len(found.offers), len(caps))) for _, found in parts]
+    for place, (_, found) in zip(places, parts, strict=True):
+        place[:, np.searchsorted(caps, found.caps)] = found.places if len(found.caps) else 0.0
+    starts = np.cumsum([0, *(len(found.offers) for _, found in parts)])
+    return Relaxation(
+        value=sum(found.value for _, found in parts),
+        worth=worth,
+        offers=np.concatenate([one.offers[found.offers] for one, found in parts]),
+        nodes=np.concatenate([found.nodes for _, found in parts]),
+        item=np.concatenate([one.items[found.item] for one, found in parts]),
+        at=np.concatenate([start + found.at for start, (_, found) in zip(starts, parts, strict=False)]),
+        flow=np.concatenate([found.flow for _, found in parts]),
+        rates=np.concatenate([found.rates for _, found in parts]),
+        firm=all(found.firm for _, found in parts),
+        caps=caps,
+        places=np.concatenate(places),
+    )
 
 
 def _merged(problem: PackingProblem, demand: Whole, relax: Callable[[PackingProblem, Whole], Relaxation]) -> Relaxation:

@@ -13,7 +13,7 @@ import numpy as np
 from joiner.planning.arrays import Whole
 from joiner.planning.packing.column_generation import CLOSE, generate_columns
 from joiner.planning.packing.exact_dp import count_parts, pack_exactly
-from joiner.planning.packing.independent_parts import find_independent_parts, in_terms_of_whole, restrict_problem
+from joiner.planning.packing.independent_parts import IndependentPart, find_independent_parts
 from joiner.planning.packing.node_filling import NodePattern, Packing, right_size
 from joiner.planning.packing.randomized_greedy import GreedyAttempts, pack_best_of_attempts
 from joiner.planning.packing.randomized_rounding import DEPTH, round_relaxation
@@ -65,16 +65,17 @@ def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation
     return _searched(problem, demand, relaxation, context)
 
 
-def _solve_parts(problem: PackingProblem, demand: Whole, context: SearchContext, parts: list[Whole]) -> Packing:
+def _solve_parts(
+    problem: PackingProblem, demand: Whole, context: SearchContext, parts: list[IndependentPart]
+) -> Packing:
     """Pack each part by itself, with a share of the effort by its number of pods; record the sum of their bounds."""
     patterns, bound, packed = list[NodePattern](), 0.0, 0
-    for items in parts:
-        offers = np.flatnonzero(problem.open[:, items].any(axis=1))
-        part, own = restrict_problem(problem, items, offers), demand[items]
+    for part in parts:
+        own = demand[part.items]
         packed += int(own.sum())
-        made, least = _solve_part(part, own, context, packed / int(demand.sum()))
+        made, least = _solve_part(part.problem, own, context, packed / int(demand.sum()))
         bound += least
-        patterns += in_terms_of_whole(made, items, offers)
+        patterns += part.in_terms_of_whole(made)
     context.prove(demand, bound)
     return Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
 
