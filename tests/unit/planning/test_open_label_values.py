@@ -6,13 +6,16 @@ from itertools import product
 import pytest
 from hypothesis import given
 
+from joiner.catalogue import Catalogue
+from joiner.planning import Ceilings, Snapshot
+from joiner.planning.state.plan_state_construction import build_state
 from tests.law_settings import examples
 from tests.plan_checker import check_plan
 from tests.unit.planning.checked_plans import checked, cluster, drawn, why
-from tests.unit.planning.drawn_clusters import CATALOGUE, Json, node_pool, planned, pod
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, HOST, Json, affinity, near, node_pool, planned, pod
 from tests.unit.planning.open_labels import KEYS, labelled_clusters, requiring, rule
 
-EXAMPLES = (None, "a", "b", "c", "d", "-1", "2", "3", "4", "5", "6", "7", "19", "20", "21")
+EXAMPLES = (None, "a", "b", "c", "d", "0", "2", "3", "4", "5", "6", "7", "19", "20", "21")
 """Values of a label, a missing one included, on both sides of every bound and value of `labelled_clusters`."""
 
 
@@ -64,7 +67,9 @@ def test_a_spread_over_an_open_label_uses_all_its_values_beside_many_of_another(
     ("of_pool", "of_pods", "low", "high"),
     [
         (rule("rank", "Exists"), [rule("rank", "Gt", "5")], 6, None),
-        (rule("rank", "Exists"), [rule("rank", "Lt", "-3")], None, -4),
+        (rule("rank", "Exists"), [rule("rank", "Lt", "3")], 0, 2),
+        (rule("rank", "Exists"), [rule("rank", "Lt", "1"), rule("rank", "NotIn", "0")], 0, 0),
+        (rule("rank", "Exists"), [rule("rank", "Gt", str(2**63 - 2))], 2**63 - 1, None),
         (rule("rank", "Exists"), [rule("rank", "Gt", "5"), rule("rank", "Lt", "7")], 6, 6),
         (rule("rank", "Gt", "5"), [rule("rank", "Gt", "10")], 11, None),
         (rule("rank", "Lt", "100"), [rule("rank", "Gt", "10"), rule("rank", "NotIn", "11")], 12, 99),
@@ -80,6 +85,86 @@ def test_the_bounds_of_pods_choose_an_integer(
     (one,) = plan.nodes
     rank = int(one.labels["rank"])
     assert (low is None or low <= rank) and (high is None or rank <= high)
+
+
+@pytest.mark.parametrize(
+    "of_pod", [rule("rank", "Lt", "0"), rule("rank", "Gt", str(2**63 - 1)), rule("rank", "Lt", str(-(2**63)))], ids=str
+)
+def test_a_bound_that_no_label_value_meets_leaves_the_others_alone(of_pod: Json) -> None:
+    waiting = [pod("web-0", **requiring(of_pod)), pod("api-0", cpu="100m")]
+    plan = checked(cluster(waiting, node_pool(requirements=[rule("rank", "Exists")])))
+
+    assert [one.pods for one in plan.nodes] == [("default/api-0",)]
+    assert all("rank" in reason for reason in why(plan)) and len(plan.pending) == 1
+
+
+def test_a_pool_whose_bound_no_label_value_meets_says_so() -> None:
+    plan = checked(cluster([pod("web-0")], node_pool(requirements=[rule("rank", "Lt", "0")]), node_pool("other")))
+    alone = checked(cluster([pod("web-0")], node_pool(requirements=[rule("rank", "Lt", "0")])))
+
+    assert [one.pool for one in plan.nodes] == ["NodePool/other"]
+    assert why(alone) == ["default: it requires rank Lt 0, and no label can have such a value"]
+
+
+@pytest.mark.parametrize("count", [9, 20])
+def test_spreads_over_two_open_labels_use_all_values_of_both(count: int) -> None:
+    values = {key: [f"{key}-{number}" for number in range(count)] for key in ("rack", "shard")}
+    spreads = [
+        {
+            "topologyKey": key,
+            "maxSkew": 1,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "db"}},
+        }
+        for key in values
+    ]
+    waiting = [pod(f"db-{number}", app="db", topologySpreadConstraints=spreads) for number in range(count)]
+    plan = checked(cluster(waiting, node_pool(requirements=[rule(key, "In", *each) for key, each in values.items()])))
+
+    assert plan.pending == ()
+    for key, each in values.items():
+        assert sorted(one.labels[key] for one in plan.nodes) == sorted(each)
+
+
+def test_pods_that_must_share_a_host_get_the_values_of_both_among_many() -> None:
+    tenants = [
+        pod(f"web-{number}", app=f"web-{number}", cpu="100m", nodeSelector={"tenant": f"t{number}"})
+        for number in range(40)
+    ]
+    beside = affinity(podAffinity=[near(HOST, "web-5")])
+    teams = [pod(f"api-{team}", cpu="100m", nodeSelector={"team": f"team-{team}"}) for team in range(40)]
+    guest = pod("guest", cpu="100m", nodeSelector={"team": "blue"}, **beside)
+    open_labels = [rule("tenant", "Exists"), rule("team", "Exists")]
+    plan = checked(cluster([*tenants, *teams, guest], node_pool(requirements=open_labels)))
+
+    assert plan.pending == ()
+    (mine,) = [one for one in plan.nodes if "default/guest" in one.pods]
+    assert "default/web-5" in mine.pods and mine.labels["tenant"] == "t5" and mine.labels["team"] == "blue"
+
+
+@pytest.mark.parametrize("required", [True, False], ids=["required", "preferred"])
+def test_a_pod_that_allows_a_thousand_values_does_not_make_a_thousand_variants(required: bool) -> None:
+    term = {"matchExpressions": [rule("tenant", "In", *(f"t{number}" for number in range(1000)))]}
+    kind = "required" if required else "preferred"
+    given = {"nodeSelectorTerms": [term]} if required else [{"weight": 1, "preference": term}]
+    node_affinity = {"nodeAffinity": {f"{kind}DuringSchedulingIgnoredDuringExecution": given}}
+    snapshot = cluster(
+        [pod("web-0", affinity=node_affinity), pod("api-0", nodeSelector={"tenant": "t500"})],
+        node_pool(requirements=[rule("tenant", "Exists")]),
+    )
+
+    plan = checked(snapshot)
+    state = build_state(
+        Snapshot.from_lists(snapshot),
+        Catalogue.from_json(CATALOGUE),
+        frozenset(),
+        classes=CLASSES,
+        ceilings=Ceilings(),
+    )
+
+    assert plan.pending == ()
+    assert all(one.labels["tenant"] in term["matchExpressions"][0]["values"] for one in plan.nodes)
+    assert len(state.offered_pools[0].variants) < 10
 
 
 def test_bounds_that_overlap_choose_one_integer_for_both() -> None:

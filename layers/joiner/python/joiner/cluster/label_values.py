@@ -172,6 +172,9 @@ class ValueSet:
 
 
 NOTHING: Final = ValueSet()
+ASSIGNABLE: Final = ValueSet(absent=True, words=True, intervals=((0, 2**63 - 1),))
+"""The values that a node can have, as far as intervals say it: no label value begins with a sign, and ``Gt`` and ``Lt``
+read no larger integer. Which words are label values is their grammar's matter."""
 PRESENT: Final = ValueSet(words=True, intervals=ALL_INTEGERS)
 MISSING: Final = ValueSet(absent=True)
 ANYTHING: Final = PRESENT | MISSING

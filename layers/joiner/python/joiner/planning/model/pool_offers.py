@@ -13,8 +13,10 @@ from joiner.catalogue.instance_tenancy import find_allowed_tenancies, requires_d
 from joiner.catalogue.missing_reservations import explain_reserved_only
 from joiner.catalogue.observed_memory import memory_of_nodes
 from joiner.cluster import Resources
+from joiner.cluster.label_values import ASSIGNABLE
 from joiner.cluster.quantities import format_shortage
 from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.model.node_labels import open_keys
 from joiner.planning.model.node_offers import EMPTY_OFFER_SET, NO_TYPE_AVAILABLE, PoolOffers, Unavailable
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.offer_compilation import OfferInputs, compile_offers
@@ -127,9 +129,17 @@ def explain_closure(pool: NodePool, snapshot: Snapshot, resolved: ResolvedNodeCl
         return _unresolved(pool, snapshot)
     if unusable := _unusable(resolved):
         return unusable
+    return _unmeetable(pool) or _without_hardware(pool, resolved)
+
+
+def _unmeetable(pool: NodePool) -> str:
+    """Return why no node can have the labels that the pool requires; empty if one can."""
     if keys := pool.requirements.contradictions():
         return f"its requirements exclude each other on {', '.join(keys)}"
-    return _without_hardware(pool, resolved)
+    for key in open_keys(pool):
+        if not pool.requirements[key] & ASSIGNABLE:
+            return f"it requires {key} {pool.requirements[key]}, and no label can have such a value"
+    return ""
 
 
 def _without_hardware(pool: NodePool, resolved: ResolvedNodeClass) -> str:

@@ -17,7 +17,7 @@ from joiner.pools import NodePool
 def compile_variants(pool: NodePool, offer_set: OfferSet, groups: PodGroups) -> tuple[PoolVariant, ...]:
     """Return the variants of the pool, and for each the offers that every pending group may use."""
     keys, beside = open_keys(pool), OffersBesideDaemons(pool, offer_set, groups)
-    values = OpenLabelValues(pool, keys, groups, {key: beside.named(key) for key in keys})
+    values = OpenLabelValues(pool, keys, groups, beside.rules)
     found = []
     for combination in values.combinations():
         labels = {key: value for key, value in zip(keys, combination, strict=True) if value is not None}

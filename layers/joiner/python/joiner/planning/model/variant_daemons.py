@@ -27,9 +27,10 @@ class OffersBesideDaemons:
                 for key in self._rules.keys() & rule.keys():
                     self._rules[key].append(rule[key])
 
-    def named(self, key: str) -> ValueSet:
-        """Return the values of an open label that daemons name."""
-        return ValueSet.of(*(value for values in self._rules[key] for value in values.exceptions))
+    @property
+    def rules(self) -> Mapping[str, list[ValueSet]]:
+        """The rules of daemons about each open label."""
+        return self._rules
 
     def on(self, labels: Mapping[str, str]) -> OfferSet:
         """Return the offers of nodes with these values of the open labels."""

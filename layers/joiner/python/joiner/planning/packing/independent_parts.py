@@ -10,7 +10,6 @@ import numpy as np
 
 from joiner.planning.arrays import Marks, Whole
 from joiner.planning.packing.node_filling import NodePattern, Packing
-from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
 
 
@@ -42,11 +41,9 @@ class IndependentPart:
         )
         return cls(items, offers, part)
 
-    def restrict(self, whole: Relaxation) -> Relaxation:
-        """Return what this relaxation of the whole problem says of the part: the offers in its program."""
-        numbers = np.searchsorted(self.offers, whole.offers)
-        mine = np.flatnonzero(np.append(self.offers, -1)[numbers] == whole.offers)
-        return replace(whole, offers=numbers[mine])
+    def key(self, demand: Whole) -> bytes:
+        """Return what distinguishes this demand of the whole problem, as far as it concerns the part, from others."""
+        return self.items.tobytes() + demand[self.items].tobytes()
 
     def in_terms_of_whole(self, packing: Packing) -> list[NodePattern]:
         """Return the patterns of a packing of the part with the numbers of the whole problem."""

@@ -38,6 +38,8 @@ class SearchContext:
     """The offers that the last relaxation over bundles used."""
     proven: dict[bytes, float] = field(default_factory=dict)
     """Known lower bounds of the price of a packing, by demand."""
+    relaxed: dict[bytes, Relaxation] = field(default_factory=dict)
+    """The relaxation of each independent part that was relaxed, by its items and their demand."""
 
     def prove(self, demand: Whole, bound: float) -> None:
         """Record that no packing of this demand costs less than ``bound``."""
@@ -61,8 +63,8 @@ class SearchContext:
         """Return the relaxation: over bundles if many kinds of pods are left. Otherwise by the kept program, or for a
         small demand by a new small one, because the old flows would slow it down."""
         little = demand.sum() < LITTLE * problem.demand.sum()
-        kinds = np.count_nonzero(demand)
-        self.meter.spend(0.8 + 0.016 * (kinds if little else problem.items))
+        kinds = int(np.count_nonzero(demand))
+        self.meter.spend(_relaxing_steps(kinds if little else problem.items))
         if kinds > FEW_KINDS and self.program.classes > LARGE:
             allowed = np.ones(len(problem.price), bool) if among is None else among
             found = solve_aggregated(
@@ -73,9 +75,10 @@ class SearchContext:
                 return found
         return _solve_small(problem, demand, among) if little else self.program.solve(demand, among)
 
-    def of_part(self, part: PackingProblem) -> "SearchContext":
-        """Return the context of the search for a part of the problem, which uses the same random numbers and meter."""
-        return SearchContext(self.rng, self.meter, ResourceLp(part), NodeFiller(part))
+    def of_part(self, part: PackingProblem, *, free: bool = False) -> "SearchContext":
+        """Return the context of the search for a part of the problem, which uses the same random numbers and meter.
+        ``free``: the work for the part is not counted."""
+        return SearchContext(self.rng, self.meter.renewed() if free else self.meter, ResourceLp(part), NodeFiller(part))
 
     @classmethod
     def of(cls, problem: PackingProblem, seed: int, meter: Meter) -> "SearchContext":
@@ -86,6 +89,14 @@ class SearchContext:
             ResourceLp(problem.merged.problem if problem.merged else problem),
             NodeFiller(problem),
         )
+
+
+def _relaxing_steps(items: int) -> float:
+    return 0.8 + 0.016 * items
+
+
+def _tightening_steps(items: int) -> float:
+    return 3.0 + 0.06 * items
 
 
 def _solve_small(problem: PackingProblem, demand: Whole, among: Marks | None) -> Relaxation:
@@ -112,27 +123,30 @@ def solve_relaxation(
 ) -> Relaxation:
     """Return the relaxation with domains, and with minimum resource prices (see ``floor_resource_prices``)."""
     if among is None and len(parts := _joint_parts(problem, demand)) > 1:
-        return _join_relaxations(
-            problem,
-            [(one, solve_relaxation(one.problem, demand[one.items], context.of_part(one.problem))) for one in parts],
-        )
+        context.meter.spend(_relaxing_steps(problem.items))
+        for one in parts:
+            free = context.of_part(one.problem, free=True)
+            context.relaxed[one.key(demand)] = solve_relaxation(one.problem, demand[one.items], free)
+        return _join_relaxations(problem, demand, parts, context)
     merged = problem.merged
     shapes = among if among is None or merged is None else np.logical_or.reduce(among[merged.offer_in], axis=1)
     return _merged(problem, demand, lambda shape, total: context.relax(shape, total, shapes))
 
 
 def tighten_relaxation(problem: PackingProblem, demand: Whole, context: SearchContext, known: Relaxation) -> Relaxation:
-    """Return the ``known`` relaxation with cuts for whole pods: a higher bound, and prices that include the cuts. It
-    uses a separate program, because the program that is solved repeatedly must stay small."""
+    """Return the ``known`` relaxation (of this demand in this context) with cuts for whole pods: a higher bound, and
+    prices that include the cuts. It uses a separate program, because the program that is solved repeatedly must stay
+    small."""
     if len(parts := _joint_parts(problem, demand)) > 1:
-        return _join_relaxations(
-            problem,
-            [(one, tighten_relaxation(one.problem, demand[one.items], context, one.restrict(known))) for one in parts],
-        )
+        context.meter.spend(_tightening_steps(problem.items))
+        for one in parts:
+            free, loose = context.of_part(one.problem, free=True), context.relaxed[one.key(demand)]
+            context.relaxed[one.key(demand)] = tighten_relaxation(one.problem, demand[one.items], free, loose)
+        return _join_relaxations(problem, demand, parts, context)
     offers = np.unique(known.offers if problem.merged is None else problem.merged.likes(known.offers))
 
     def relax(shape: PackingProblem, total: Whole) -> Relaxation:
-        context.meter.spend(3.0 + 0.06 * shape.items)
+        context.meter.spend(_tightening_steps(shape.items))
         return ResourceLp(shape, offers=offers).solve(total, whole=True)
 
     return _merged(problem, demand, relax)
@@ -144,8 +158,11 @@ def _joint_parts(problem: PackingProblem, demand: Whole) -> list[IndependentPart
     return parts if len(parts) > MOST_JOINT_PARTS else []
 
 
-def _join_relaxations(problem: PackingProblem, parts: Sequence[tuple[IndependentPart, Relaxation]]) -> Relaxation:
+def _join_relaxations(
+    problem: PackingProblem, demand: Whole, apart: Sequence[IndependentPart], context: SearchContext
+) -> Relaxation:
     """Return the relaxation of the whole problem. The caps of a part have no price on the offers of the others."""
+    parts = [(one, context.relaxed[one.key(demand)]) for one in apart]
     worth = np.zeros(problem.items)
     for one, found in parts:
         worth[one.items] = found.worth

@@ -22,7 +22,6 @@ from joiner.planning.packing.search_context import (
     SearchContext,
     floor_worth,
     solve_relaxation,
-    tighten_relaxation,
 )
 from joiner.planning.packing.swap_search import swap_pods
 from joiner.planning.relaxation.lp_values import Relaxation
@@ -59,38 +58,50 @@ def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation
     parts = find_independent_parts(problem, demand)
     if len(parts) > MOST_JOINT_PARTS:
         return _solve_parts(problem, demand, context, parts)
+    return _solve_joint(problem, demand, relaxation, context)
+
+
+def _solve_joint(
+    problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, *, share: float = 1.0
+) -> Packing:
+    """Pack a problem that is not divided; the search stops when this share of the effort is used up."""
     times = _times(problem, demand, relaxation)
     if times > 1:
-        return _repeated(problem, demand, relaxation, context, times)
-    return _searched(problem, demand, relaxation, context)
+        return _repeated(problem, demand, relaxation, context, times=times, share=share)
+    return _searched(problem, demand, relaxation, context, share=share)
 
 
 def _solve_parts(
     problem: PackingProblem, demand: Whole, context: SearchContext, parts: list[IndependentPart]
 ) -> Packing:
-    """Pack each part by itself, with a share of the effort by its number of pods; record the sum of their bounds."""
+    """Pack each part by itself; record the sum of their bounds.
+
+    The parts with few pods come first: their shares of the effort are by their numbers of pods, and what they do not
+    use is left to those after them.
+    """
     patterns, bound, packed = list[NodePattern](), 0.0, 0
-    for part in parts:
+    for part in sorted(parts, key=lambda one: int(demand[one.items].sum())):
         own = demand[part.items]
         packed += int(own.sum())
-        made, least = _solve_part(part.problem, own, context, packed / int(demand.sum()))
+        relaxation = context.relaxed.get(part.key(demand))
+        made, least = _solve_part(part.problem, own, relaxation, context, share=packed / int(demand.sum()))
         bound += least
         patterns += part.in_terms_of_whole(made)
     context.prove(demand, bound)
     return Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
 
 
-def _solve_part(part: PackingProblem, demand: Whole, context: SearchContext, share: float) -> tuple[Packing, float]:
+def _solve_part(
+    part: PackingProblem, demand: Whole, known: Relaxation | None, context: SearchContext, *, share: float
+) -> tuple[Packing, float]:
     """Return a packing of one part, and its lower bound; the search stops when this share of the effort is used up."""
     if count_parts(demand) <= MOST_EXACT_PARTS:
         made = pack_exactly(part, demand)
         if made.patterns:
             return made, made.price * (1 - 1e-9)
     mine = context.of_part(part)
-    relaxation = solve_relaxation(part, demand, mine)
-    if mine.meter.allowance:
-        relaxation = tighten_relaxation(part, demand, mine, relaxation)
-    made = _searched(part, demand, relaxation, mine, share=share)
+    relaxation = known or solve_relaxation(part, demand, mine)
+    made = _solve_joint(part, demand, relaxation, mine, share=share)
     return made, max(relaxation.value * (1 - 1e-9), mine.proven_for(demand))
 
 
@@ -104,25 +115,40 @@ def _times(problem: PackingProblem, demand: Whole, relaxation: Relaxation) -> in
 
 
 def _repeated(
-    problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, times: int
+    problem: PackingProblem,
+    demand: Whole,
+    relaxation: Relaxation,
+    context: SearchContext,
+    *,
+    times: int,
+    share: float,
 ) -> Packing:
     """Return the same packing of a part ``times`` times, and a packing of the pods that do not divide evenly."""
     part = demand // times
-    made = _searched(problem, part, solve_relaxation(problem, part, context), context, share=PART_SHARE)
+    made = _searched(
+        problem, part, solve_relaxation(problem, part, context), context, share=PART_SHARE * share, once=False
+    )
     rest = demand - part * times
     patterns = [replace(one, times=one.times * times) for one in made.patterns]
     if rest.any():
         patterns += first_packing(problem, rest, solve_relaxation(problem, rest, context), context).patterns
     whole = Packing(sum(one.times * float(problem.price[one.offer]) for one in patterns), tuple(patterns))
     return ruin_and_recreate(
-        problem, whole, relaxation.worth, context, share=1.0, good_enough=relaxation.value * (1 + CLOSE)
+        problem, whole, relaxation.worth, context, share=share, good_enough=relaxation.value * (1 + CLOSE)
     )
 
 
 def _searched(
-    problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext, *, share: float = 1.0
+    problem: PackingProblem,
+    demand: Whole,
+    relaxation: Relaxation,
+    context: SearchContext,
+    *,
+    share: float,
+    once: bool = True,
 ) -> Packing:
-    """Return a packing; the search stops when this share of the effort is used up."""
+    """Return a packing; the search stops when this share of the effort is used up. ``once``: the packing is not a part
+    that is repeated, so that more is tried for a small one."""
     best = first_packing(problem, demand, relaxation, context)
     goal = relaxation.value * (1 + CLOSE)
     if best.price <= goal or context.meter.spent(share):
@@ -141,7 +167,7 @@ def _searched(
     some = (
         MOST_GREEDY_NODES <= best.nodes <= MOST_ANNEALED_NODES
         and demand.sum() > FEW_PODS
-        and share == 1.0
+        and once
         and context.filler.kernel is not None
     )
     patience = ANNEALING_PATIENCE if some else PATIENCE
@@ -150,7 +176,7 @@ def _searched(
         return ruin_and_recreate(
             problem, best, relaxation.worth, context, share=share, good_enough=goal, warmth=ANNEALING_WARMTH
         )
-    return _restart(problem, demand, relaxation, best, context, goal=goal) if share == 1.0 else best
+    return _restart(problem, demand, relaxation, best, context, goal=goal, share=share) if once else best
 
 
 def first_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation, context: SearchContext) -> Packing:
@@ -183,17 +209,18 @@ def _restart(
     context: SearchContext,
     *,
     goal: float,
+    share: float,
 ) -> Packing:
     """Restart from other packings while time is left: for a small plan, ruin and recreate of a few nodes ends in a
     local optimum."""
     few = int(demand.sum()) <= FEW_PODS
     best, idle = swap_pods(problem, packing, context) if few else packing, 0
-    while idle < MOST_RESTARTS and best.price > goal and not context.meter.spent():
+    while idle < MOST_RESTARTS and best.price > goal and not context.meter.spent(share):
         made = _pack_randomized(problem, demand, relaxation, context, NEXT_ATTEMPTS)
         if made.patterns:
             made = swap_pods(problem, made, context) if few else made
             made = ruin_and_recreate(
-                problem, made, relaxation.worth, context, share=1.0, good_enough=goal, patience=RESTART_PATIENCE
+                problem, made, relaxation.worth, context, share=share, good_enough=goal, patience=RESTART_PATIENCE
             )
         idle = 0 if made.price < best.price - 1e-9 else idle + 1
         best = made if made.price < best.price - 1e-9 else best

@@ -76,7 +76,9 @@ def _without_zones(table: OfferTable, closed: Mapping[str, frozenset[str]]) -> O
         codes, zones = columns_of(pool_offers.offer_set).codes(names.ZONE)
         shut = closed.get(pool_offers.pool.key, frozenset())
         open_to.append(np.array([zone not in shut for zone in zones], dtype=bool)[codes])
-    return replace(table, kinds=table.kinds & np.concatenate(open_to))
+    nobodys = np.zeros((len(table.kinds), 1), bool)
+    way = np.where(np.concatenate(open_to), table.way, table.kinds.shape[1])
+    return replace(table, kinds=np.concatenate([table.kinds, nobodys], axis=1), way=way)
 
 
 def distinguishing_keys(groups: PodGroups) -> tuple[str, ...]:

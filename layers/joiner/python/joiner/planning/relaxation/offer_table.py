@@ -56,9 +56,10 @@ def columns_of(offer_set: OfferSet) -> OfferColumns:
 class OfferTable:
     """All offers of a plan. ``sections`` are pool and variant of consecutive offers, which begin at ``starts``.
 
-    ``domain`` numbers the ``domains``: the values of the requested labels. ``kinds`` are the distinct ways in which
-    groups may use offers: a row of marks each. ``limited``: the offer has a limited supply. ``limits``: what a node
-    counts against the limits of its pool. ``cache`` has what is known from earlier plans.
+    ``domain`` numbers the ``domains``: the values of the requested labels. Groups of one of the ``kinds`` may use the
+    same offers: a row of marks for each kind, with a column for each ``way`` in which offers are open to kinds.
+    ``limited``: the offer has a limited supply. ``limits``: what a node counts against the limits of its pool.
+    ``cache`` has what is known from earlier plans.
     """
 
     sections: tuple[tuple[PoolOffers, PoolVariant], ...]
@@ -73,8 +74,15 @@ class OfferTable:
     domain: Whole
     domains: tuple[tuple[str | None, ...], ...]
     kinds: Marks
+    way: Whole
     kind_of: Mapping[PodGroup, int]
     cache: OfferCache
+
+    def open_to(self, kinds: Sequence[int] | Whole, columns: Whole | int) -> Marks:
+        """Return which of these kinds of groups may use which of these offers: kinds x offers, or for one offer its
+        marks."""
+        marks: Marks = self.kinds[np.asarray(kinds, np.int64)][:, self.way[columns]]
+        return marks
 
     def origin(self, column: int) -> tuple[PoolOffers, PoolVariant, int]:
         """Return the pool, the variant, and the offer's position in the pool's offer set."""
@@ -96,6 +104,7 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
     parts = [columns_of(variant.offer_set) for _, variant in sections]
     sizes = np.array([len(pool_offers.launchable) for pool_offers, _ in sections], dtype=np.int64)
     domain, domains = _domains(sections, keys)
+    ways, way = _ways(sections, kinds)
     return OfferTable(
         sections=sections,
         starts=np.cumsum(sizes) - sizes,
@@ -111,14 +120,8 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
         limited=np.concatenate([np.zeros(0, bool), *(part.limited for part in parts)]),
         domain=domain,
         domains=domains,
-        kinds=np.concatenate(
-            [np.zeros((len(kinds), 0), bool)]
-            + [
-                np.stack([unpack_bits(kind[number], len(pool_offers.launchable)) for kind in kinds])
-                for number, (pool_offers, _) in enumerate(sections)
-            ],
-            axis=1,
-        ),
+        kinds=ways,
+        way=way,
         kind_of=kind_of,
         cache=state.cache,
     )
@@ -141,6 +144,22 @@ def _kinds(
         )
         kind_of[group] = kinds.setdefault(kind, len(kinds))
     return list(kinds), kind_of
+
+
+def _ways(sections: Sequence[tuple[PoolOffers, PoolVariant]], kinds: Sequence[tuple[int, ...]]) -> tuple[Marks, Whole]:
+    """Return the ways in which offers are open to kinds of groups (kinds x ways), and the way of each offer. A table
+    of kinds x offers would grow with the square of the number of tenants that have nodes of their own."""
+    ways, way, known = [np.zeros((len(kinds), 0), bool)], [np.zeros(0, np.int64)], 0
+    for number, (pool_offers, _) in enumerate(sections):
+        width = len(pool_offers.launchable)
+        here, mine = np.zeros((len(kinds), width), bool), [at for at, kind in enumerate(kinds) if kind[number]]
+        for at in mine:
+            here[at] = unpack_bits(kinds[at][number], width)
+        distinct, own = _distinct_columns(here)
+        ways.append(distinct)
+        way.append(own + known)
+        known += distinct.shape[1]
+    return np.concatenate(ways, axis=1), np.concatenate(way)
 
 
 def _domains(
@@ -194,21 +213,24 @@ def unpack_bits(bits: int, width: int) -> Marks:
 def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
     """Return the offers that no other offer of the same pool and domain dominates (by price, capacity and kinds that
     may use it), in order of price."""
-    marks = table.kinds[wanted]
+    marks, way = _distinct_columns(table.kinds[wanted])
+    way = way[table.way]
     # All inputs that determine the result: an offer set determines its capacity, prices and supplies.
     stocks = tuple(
         (variant.offer_set, position)
         for (_, variant), position in zip(table.sections, table.pool[table.starts].tolist(), strict=True)
     )
-    asked = (stocks, np.packbits(marks, axis=1).tobytes(), len(marks), table.domain.tobytes(), table.limits.tobytes())
-    return table.cache.undominated(asked, lambda: _find_undominated(table, marks))
+    of_ways = (np.packbits(marks, axis=1).tobytes(), len(marks), way.tobytes())
+    asked = (stocks, *of_ways, table.domain.tobytes(), table.limits.tobytes())
+    return table.cache.undominated(asked, lambda: _find_undominated(table, marks, way))
 
 
-def _find_undominated(table: OfferTable, marks: Marks) -> Whole:
-    usable = np.flatnonzero(marks.any(axis=0))
+def _find_undominated(table: OfferTable, ways: Marks, way: Whole) -> Whole:
+    used: Marks = np.logical_or.reduce(ways, axis=0)
+    usable = np.flatnonzero(used[way])
     if not len(usable):
         return usable
-    ways, way = _distinct_columns(marks[:, usable])
+    way = way[usable]
     closed_to = (~ways).T.astype(np.float32) @ ways.astype(np.float32)  # [a, b]: of the kinds of b, those that a lacks
     covers: Marks = closed_to == 0
     size = np.concatenate([np.minimum(table.free[usable], UNBOUNDED_AMOUNT), -table.limits[usable]], axis=1)
@@ -331,7 +353,7 @@ class OfferChoices:
         for column in np.flatnonzero(self._table.limited).tolist():
             _, variant, position = self._table.origin(column)
             one = variant.launchable[position]
-            committed, open_to = bool(one.offering.commitment), self._table.kinds[kinds, column]
+            committed, open_to = bool(one.offering.commitment), self._table.open_to(kinds, column)
             nodes = self._state.limits.nodes_left(one) if committed else one.supply or 0
             if not committed:
                 found.append((nodes, [amount * nodes for amount in self.amounts(one.free)], open_to))
@@ -349,7 +371,7 @@ class OfferChoices:
             column = int(self._kept[offer])
             pool_offers, variant, position = self._table.origin(column)
             open_to = np.zeros(int(self._indices.max()) + 1, bool)
-            open_to[self._indices] = self._table.kinds[self._kinds, column]
+            open_to[self._indices] = self._table.open_to(self._kinds, column)
             groups = int.from_bytes(np.packbits(open_to, bitorder="little").tobytes(), "little")
             self._made[offer] = OfferChoice(pool_offers, variant, variant.launchable[position], groups)
         return self._made[offer]

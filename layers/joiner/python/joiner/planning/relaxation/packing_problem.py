@@ -140,7 +140,7 @@ def compile_problem(
     used: Marks = np.logical_or.reduce(vectors > 0, axis=0) & np.logical_or.reduce(free < UNBOUNDED_AMOUNT, axis=0)
     units = _coarse_units(vectors[:, used])
     need, free = vectors[:, used] / units, np.floor(np.minimum(free[:, used], UNBOUNDED_AMOUNT) / units)
-    open_to = _fitting(table.kinds[[table.kind_of[one.group] for one in items]][:, kept].T.copy(), need, free)
+    open_to = _fitting(table.open_to([table.kind_of[one.group] for one in items], kept).T.copy(), need, free)
     required = _narrow_by_weight(state, table, kept, items, open_to, overflow=overflow, joined=joined)
     asks, counts, caps, firm = _caps(items)
     whole = PackingProblem(
