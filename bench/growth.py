@@ -55,7 +55,7 @@ AXES: Final[Mapping[str, Sequence[GeneratedLists]]] = {
     "classes": [GeneratedLists(classes=classes) for classes in (10, 50, 200, 500, 1_000, 2_000)],
     "types": [GeneratedLists(types=types) for types in (20, 100, 300, 600, 1_200)],
     "nodes": [GeneratedLists(nodes=nodes) for nodes in (0, 100, 500, 1_000, 2_000)],
-    "tenants": [GeneratedLists(tenants=tenants) for tenants in (0, 10, 50, 100, 300)],
+    "tenants": [GeneratedLists(tenants=tenants, classes=max(500, tenants)) for tenants in (0, 10, 100, 300, 1_000)],
 }
 
 
@@ -215,7 +215,7 @@ def elsewhere(generated: GeneratedLists) -> Point:
 def drawn(points: Mapping[str, Sequence[Point]]) -> str:
     """Return a chart for each axis: seconds of a plan (solid line) and megabytes (dashed line), both from zero."""
     parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 880 950" font-family="sans-serif" font-size="12">']
-    parts.append('<rect width="880" height="640" fill="#fff"/>')
+    parts.append('<rect width="880" height="950" fill="#fff"/>')
     for number, (axis, row) in enumerate(points.items()):
         parts += _panel(axis, row, 60 + number % 2 * 430, 40 + number // 2 * 310)
     return "\n".join([*parts, "</svg>\n"])

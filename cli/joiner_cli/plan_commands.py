@@ -215,8 +215,8 @@ def print_problems(problems: Sequence[InvalidManifest], where: Mapping[str, str]
     """Print the problems on stderr, errors first, one line each; pods with the same problem share a line. `where` is
     the file of each object."""
     alike: dict[tuple[str, ...], list[InvalidManifest]] = {}
-    for one in sorted(problems, key=lambda one: [*SEVERITIES].index(one.severity)):
-        group = "Pod" if one.object.startswith("Pod/") else one.object
+    for number, one in enumerate(sorted(problems, key=lambda one: [*SEVERITIES].index(one.severity))):
+        group = "Pod" if one.object.startswith("Pod/") else str(number)
         alike.setdefault((group, one.severity, one.message), []).append(one)
     shown = [each[0] for each in alike.values()][:MAX_REPORTED_PROBLEMS]
     for one, line, each in zip(shown, problem_lines(shown, where), alike.values(), strict=False):

@@ -22,15 +22,15 @@ from joiner_cli.rendering.standard_output import print_result
 from joiner_cli.rendering.structured_output import render_json, render_yaml
 
 DOES_NOT_ACT: Final = 2
-NEVER_DEPLOYED: Final = (
-    "REVIEW_IN_PROGRESS",
-    "CREATE_FAILED",
-    "ROLLBACK_IN_PROGRESS",
-    "ROLLBACK_FAILED",
-    "ROLLBACK_COMPLETE",
-)
-"""The states of a stack whose first deployment has failed, or not begun. Source: CloudFormation user guide, "Stack
-status codes"."""
+NEVER_DEPLOYED: Final = {
+    "REVIEW_IN_PROGRESS": "has not begun: a change set is not executed",
+    "CREATE_FAILED": "failed",
+    "ROLLBACK_IN_PROGRESS": "failed, and is being rolled back",
+    "ROLLBACK_FAILED": "failed, and so did its rollback",
+    "ROLLBACK_COMPLETE": "failed, and was rolled back",
+}
+"""What has become of the first deployment, by the status of its stack, if nothing of it runs. Source: CloudFormation
+user guide, "Stack status codes"."""
 EXECUTIONS: Final = "states:ListExecutions and states:DescribeExecution on the scale-up"
 
 STATES: Final[Mapping[str, tuple[str, str]]] = {
@@ -133,8 +133,8 @@ def _read_status(here: DeployedStack) -> JoinerStatus:
     if here.status in NEVER_DEPLOYED:
         exit_with_error(
             f"nothing of Joiner runs for the cluster {here.cluster}: the first deployment of the stack "
-            f"{stack_name(here.cluster)} failed ({here.status}). Its events in CloudFormation name the cause: correct "
-            "it, and deploy again"
+            f"{stack_name(here.cluster)} {NEVER_DEPLOYED[here.status]} ({here.status}). See its events in "
+            "CloudFormation, and deploy again"
         )
     parameter = _read_parameter(here)
     value = str(parameter["Value"])

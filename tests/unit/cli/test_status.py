@@ -64,12 +64,21 @@ def test_a_cluster_without_joiner_is_an_error(account: InstalledAccount) -> None
     assert account.value() == "false"
 
 
-@pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS", "CREATE_FAILED"])
-def test_a_stack_whose_first_deployment_failed_does_not_act(account: InstalledAccount, status: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "became"),
+    [
+        ("ROLLBACK_COMPLETE", "failed, and was rolled back"),
+        ("REVIEW_IN_PROGRESS", "has not begun: a change set is not executed"),
+        ("CREATE_FAILED", "failed"),
+    ],
+)
+def test_a_stack_whose_first_deployment_failed_does_not_act(
+    account: InstalledAccount, status: str, became: str
+) -> None:
     account.fail_first_deployment(status)
 
     answer = joiner("status", "prod")
 
     assert (answer.exit_code, answer.out) == (1, "")
-    assert f"the first deployment of the stack joiner-prod failed ({status})" in answer.err
+    assert f"the first deployment of the stack joiner-prod {became} ({status})" in answer.err
     assert "Joiner acts" not in answer.err

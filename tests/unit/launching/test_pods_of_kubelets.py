@@ -4,6 +4,7 @@ import base64
 from dataclasses import replace
 from typing import Any
 
+from joiner.adapters.documents import details_of
 from joiner.catalogue import Catalogue
 from joiner.catalogue.instance_types import Interfaces
 from joiner.cluster import Resources
@@ -79,6 +80,32 @@ def test_the_number_of_the_users_own_user_data_holds() -> None:
     text = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {kubelet: {config: {maxPods: 30}}}\n"
 
     assert pods_by_type(launched(replace(MODERN_CLASS, user_data=text), reserved=1)) == dict.fromkeys(INTERFACES)
+
+
+def test_a_comment_about_the_number_changes_nothing_and_an_encoded_one_holds() -> None:
+    text = base64.b64encode(b"spec: {kubelet: {config: {maxPods: 30}}}\n").decode()
+    encoded = (
+        'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n'
+        f"Content-Type: application/node.eks.aws\nContent-Transfer-Encoding: base64\n\n{text}\n--b--\n"
+    )
+    comment = replace(MODERN_CLASS, user_data="#!/bin/sh\n# maxPods: see the wiki\necho hello\n")
+
+    assert set(pods_by_type(launched(comment, reserved=1)).values()) == {20, 205}
+    assert pods_by_type(launched(replace(MODERN_CLASS, user_data=encoded), reserved=1)) == dict.fromkeys(INTERFACES)
+
+
+def test_long_user_data_allows_fewer_templates_so_that_a_launch_fits_its_item() -> None:
+    known = [
+        replace(instance_type(f"m5.{at}x"), capacity=Resources({"pods": at}), interfaces=Interfaces(3, 10))
+        for at in range(3, 62)
+    ]
+    offers = [LaunchOffering(0.1 * at, one.name, "us-east-1a") for at, one in enumerate(known, 1)]
+    long = replace(MODERN_CLASS, user_data="#!/bin/sh\n" + "echo 0123456789\n" * 900)
+    one = wanted("a", *offers, pool=MODERN, node_class=long, resolved=resolved(long))
+    (launch,), _ = group_launches([one], Catalogue.of(known), CLUSTER, execution="up-1")
+
+    assert 5 < len(launch.templates) < 15
+    assert len(details_of(launch)) + len(launch.request_json()) < 300_000
 
 
 def test_claims_share_a_launch_whose_types_have_different_numbers() -> None:

@@ -31,6 +31,10 @@ Images = tuple[tuple[LaunchOffering, str], ...]
 
 MAXIMUM_CLAIMS = 50  # limits the number of nodes that one throttled request affects
 
+MAXIMUM_TEMPLATE_BYTES: Final = 150_000
+"""Of user data, in all templates of a launch. In base64, and with the rest of the launch, an item of DynamoDB has at
+most 400 KB."""
+
 SHARED: Final = 0.75
 """Smallest part of a claim's offerings that a shared request keeps: fewer would find capacity less often."""
 
@@ -259,7 +263,22 @@ def prepare_claim(
         by_type = build_user_data_by_type(*about, types=types)
     except UserDataRefused as refused:
         return RefusedClaim(name, refused.reason, str(refused))
-    return PreparedClaim(wanted, text, tuple(images), by_type)
+    return PreparedClaim(wanted, text, _limit_templates(images, text, by_type), by_type)
+
+
+def _limit_templates(
+    images: Sequence[tuple[LaunchOffering, str]], user_data: str, by_type: Mapping[str, str]
+) -> Images:
+    """Return the first offerings whose templates fit one request and one item of the table of launches."""
+    most = min(MAXIMUM_TEMPLATES, max(MAXIMUM_TEMPLATE_BYTES // len(user_data.encode()), 1))
+    kept: list[tuple[LaunchOffering, str]] = []
+    templates: set[tuple[str, str]] = set()
+    for offer, image in images:
+        own = (image, by_type.get(offer.instance_type, user_data))
+        if own in templates or len(templates) < most:
+            templates.add(own)
+            kept.append((offer, image))
+    return tuple(kept)
 
 
 def _has_no_public_address(offer: LaunchOffering, node_class: NodeClass, catalogue: Catalogue) -> bool:

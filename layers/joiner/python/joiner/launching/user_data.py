@@ -10,6 +10,7 @@ from typing import Any, Final
 from joiner.catalogue import InstanceType
 from joiner.catalogue.allocatable import find_unreported_pods
 from joiner.launching.image_families.image_family_registry import IMAGE_FAMILIES
+from joiner.launching.image_families.mime_parts import read_user_parts
 from joiner.launching.image_families.node_settings import ClusterDescription, NodeSettings, UserDataRefused
 from joiner.launching.new_node_labels import select_node_labels
 from joiner.launching.new_node_taints import list_node_taints
@@ -18,8 +19,9 @@ from joiner.pools.node_class import ImageFamily
 from joiner.pools.node_kubelet import choose_kubelet
 
 LIMIT_BYTES = 16_384  # limit of EC2, before base64
-MAX_PODS: Final = re.compile("max-?pods", re.IGNORECASE)
-"""The number of pods in the user data of a class, in every form that a family reads."""
+MAX_PODS: Final = re.compile(r"max-?pods[\w\"']*\s*[=:\s]", re.IGNORECASE)
+"""A number of pods in the user data of a class, in every form that a family reads."""
+COMMENT: Final = re.compile(r"^\s*#.*$", re.MULTILINE)
 
 
 def build_user_data(
@@ -38,7 +40,7 @@ def build_user_data(
     data of the class, which the family would replace.
     """
     kubelet = choose_kubelet_config(pool, node_class)
-    if max_pods is not None and not MAX_PODS.search(node_class.user_data or ""):
+    if max_pods is not None and not _names_max_pods(node_class.user_data or ""):
         kubelet = dict(sorted({**kubelet, "maxPods": max_pods}.items()))
     settings = NodeSettings(
         cluster,
@@ -59,6 +61,19 @@ def build_user_data(
             f"user data has {size} bytes and EC2 takes {LIMIT_BYTES}: shorten spec.userData",
         )
     return text
+
+
+def _names_max_pods(text: str) -> bool:
+    """Return whether user data sets the number of pods; the families refuse what cannot be read.
+
+    >>> _names_max_pods("[settings.kubernetes]\nmax-pods = 20"), _names_max_pods("# maxPods: see the wiki")
+    (True, False)
+    """
+    try:
+        texts = [part.decode() for part in read_user_parts(text)]
+    except UserDataRefused:
+        texts = [text]
+    return any(MAX_PODS.search(COMMENT.sub("", one)) for one in texts)
 
 
 def build_user_data_by_type(
