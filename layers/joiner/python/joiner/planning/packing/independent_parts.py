@@ -11,6 +11,7 @@ import numpy as np
 from joiner.planning.arrays import Marks, Whole
 from joiner.planning.packing.node_filling import NodePattern, Packing
 from joiner.planning.relaxation.packing_problem import PackingProblem
+from joiner.planning.tuning import MOST_JOINT_PARTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,18 +54,25 @@ class IndependentPart:
 
 
 def find_independent_parts(problem: PackingProblem, demand: Whole) -> list[IndependentPart]:
-    """Return the items with pods, in parts such that no offer is open to items of two parts."""
+    """Return the parts of a problem that is packed part by part: no offer is open to items of two parts. Empty for a
+    problem of few parts, which is packed as a whole."""
+    parts = group_items(problem, demand)
+    return [IndependentPart.of(problem, items) for items in parts] if len(parts) > MOST_JOINT_PARTS else []
+
+
+def group_items(problem: PackingProblem, demand: Whole) -> list[Whole]:
+    """Return the items with pods, in groups such that no offer is open to items of two groups."""
     packed = np.packbits(problem.open, axis=1)
     patterns: Marks = problem.open[np.unique(packed, axis=0, return_index=True)[1]]
-    left, parts = demand > 0, list[IndependentPart]()
+    left, found = demand > 0, list[Whole]()
     while left.any():
-        part = np.zeros(problem.items, bool)
-        part[left.argmax()] = True
+        group = np.zeros(problem.items, bool)
+        group[left.argmax()] = True
         while True:
-            more = patterns[patterns[:, part].any(axis=1)].any(axis=0) & left | part
-            if (more == part).all():
+            more = patterns[patterns[:, group].any(axis=1)].any(axis=0) & left | group
+            if (more == group).all():
                 break
-            part = more
-        parts.append(IndependentPart.of(problem, np.flatnonzero(part)))
-        left &= ~part
-    return parts
+            group = more
+        found.append(np.flatnonzero(group))
+        left &= ~group
+    return found

@@ -18,7 +18,6 @@ from joiner.planning.relaxation.aggregation import solve_aggregated
 from joiner.planning.relaxation.lp_values import NO_OFFERS, Relaxation
 from joiner.planning.relaxation.packing_problem import MergedProblem, PackingProblem
 from joiner.planning.relaxation.resource_lp import LARGE, ResourceLp
-from joiner.planning.tuning import MOST_JOINT_PARTS
 
 LITTLE: Final = 0.15
 FEW_KINDS: Final = 40
@@ -122,7 +121,7 @@ def solve_relaxation(
     problem: PackingProblem, demand: Whole, context: SearchContext, *, among: Marks | None = None
 ) -> Relaxation:
     """Return the relaxation with domains, and with minimum resource prices (see ``floor_resource_prices``)."""
-    if among is None and len(parts := _joint_parts(problem, demand)) > 1:
+    if among is None and problem.merged is None and (parts := find_independent_parts(problem, demand)):
         context.meter.spend(_relaxing_steps(problem.items))
         for one in parts:
             free = context.of_part(one.problem, free=True)
@@ -137,7 +136,7 @@ def tighten_relaxation(problem: PackingProblem, demand: Whole, context: SearchCo
     """Return the ``known`` relaxation (of this demand in this context) with cuts for whole pods: a higher bound, and
     prices that include the cuts. It uses a separate program, because the program that is solved repeatedly must stay
     small."""
-    if len(parts := _joint_parts(problem, demand)) > 1:
+    if problem.merged is None and (parts := find_independent_parts(problem, demand)):
         context.meter.spend(_tightening_steps(problem.items))
         for one in parts:
             free, loose = context.of_part(one.problem, free=True), context.relaxed[one.key(demand)]
@@ -150,12 +149,6 @@ def tighten_relaxation(problem: PackingProblem, demand: Whole, context: SearchCo
         return ResourceLp(shape, offers=offers).solve(total, whole=True)
 
     return _merged(problem, demand, relax)
-
-
-def _joint_parts(problem: PackingProblem, demand: Whole) -> list[IndependentPart]:
-    """Return the parts of a problem that is relaxed part by part; nothing for another problem."""
-    parts = find_independent_parts(problem, demand) if problem.merged is None else []
-    return parts if len(parts) > MOST_JOINT_PARTS else []
 
 
 def _join_relaxations(

@@ -40,7 +40,6 @@ from joiner.planning.tuning import (
     MOST_ANNEALED_NODES,
     MOST_EXACT_PARTS,
     MOST_GREEDY_NODES,
-    MOST_JOINT_PARTS,
     MOST_RESTARTS,
     NEXT_ATTEMPTS,
     PART_NODES,
@@ -55,8 +54,7 @@ def solve_packing(problem: PackingProblem, demand: Whole, relaxation: Relaxation
     """Pack all of this demand on whole nodes."""
     if count_parts(demand) <= MOST_EXACT_PARTS:
         return pack_exactly(problem, demand)
-    parts = find_independent_parts(problem, demand)
-    if len(parts) > MOST_JOINT_PARTS:
+    if parts := find_independent_parts(problem, demand):
         return _solve_parts(problem, demand, context, parts)
     return _solve_joint(problem, demand, relaxation, context)
 
