@@ -21,6 +21,7 @@ from infra.node_class_limits import (
     snapshot_limit,
     subnet_limit,
 )
+from infra.node_role_settings import bare_role_name
 from infra.settings import Settings, node_role_name
 from joiner.names import CLUSTER_NAME_TAG, CLUSTER_TAG, NAME_TAG, NODECLAIM, NODEPOOL, cluster_tag, profile_path
 
@@ -217,12 +218,22 @@ def _allow_access_entries(
             for kind, roles in of_type.items()
             if roles
         ),
-        _allow(["eks:TagResource"], [entries], {"StringEquals": marked}),
+        # Not those of other roles: with the tag, this function could delete them
+        _allow(["eks:TagResource"], _entries_of(settings, where), {"StringEquals": marked}),
         _allow(["eks:DescribeAccessEntry"], [entries]),
         _allow(
             ["eks:DeleteAccessEntry"], [entries], {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": settings.cluster}}
         ),
     ]
+
+
+def _entries_of(settings: Settings, where: AccountRegion) -> list[str]:
+    """Return the ARNs of the access entries of the node roles: EKS names the role, and ends them with an id. Whether
+    the name of a role with a path has the path is not documented."""
+    entries = f"arn:{where.partition}:eks:{where.region}:{where.account}:access-entry/{settings.cluster}"
+    named = settings.node_roles.names or (node_role_name(settings),)
+    roles = dict.fromkeys(each for name in named for each in (name, bare_role_name(name)))
+    return [f"{entries}/role/{where.account}/{role}/*" for role in roles]
 
 
 def _allow_removing_own_role(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:

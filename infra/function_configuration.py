@@ -310,7 +310,7 @@ CONFIGURATIONS: Final[Mapping[str, FunctionConfiguration]] = {
         CalledApi.KUBERNETES,
         timeout_seconds=60,
         memory_mb=512,
-        queries_items=("EMPTY",),
+        queries_items=("DISRUPTION", "EMPTY"),
         updates_items=("DISRUPTION", "LEASE"),
         deletes_items=("DISRUPTION",),
         reads_documents=("decisions",),

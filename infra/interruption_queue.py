@@ -4,12 +4,13 @@ EventBridge cannot filter by tags of instances, so the rules match notices of ev
 function knows Joiner's instances from the table, and drops other notices with a log line, without a call of EC2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda_event_sources as event_sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -93,10 +94,24 @@ class InterruptionEventQueue(Construct):
         )
         # Without a dead-letter queue of the target, EventBridge drops what it cannot deliver, and reports nothing
         target = targets.SqsQueue(self.queue, dead_letter_queue=self.dead_letters, max_event_age=RETENTION_PERIOD)
-        for id_, pattern in PATTERNS.items():
-            events.Rule(self, id_, event_pattern=pattern, targets=[target])
+        rules = [events.Rule(self, id_, event_pattern=pattern, targets=[target]) for id_, pattern in PATTERNS.items()]
+        self.queue.add_to_resource_policy(_refuse_others([rule.rule_arn for rule in rules], self.queue.queue_arn))
         self.function.function.add_event_source(
             event_sources.SqsEventSource(
                 self.queue, batch_size=BATCH_SIZE, max_concurrency=MAX_CONCURRENCY, report_batch_item_failures=True
             )
         )
+
+
+def _refuse_others(rules: Sequence[str], queue: str) -> iam.PolicyStatement:
+    """Refuse messages of all principals but these rules, also of those whose own policies allow it: a message is
+    believed, and a spot warning drains a node regardless of budgets. Without the key, a negated operator applies, too.
+    """
+    return iam.PolicyStatement(
+        sid="OnlyRules",
+        effect=iam.Effect.DENY,
+        principals=[iam.AnyPrincipal()],
+        actions=["sqs:SendMessage"],
+        resources=[queue],
+        conditions={"ArnNotEquals": {"aws:SourceArn": list(rules)}},
+    )

@@ -115,7 +115,7 @@ SUPPRESSIONS: Final = (
         "Node classes name profiles; the function only reads which role a profile has.",
     ),
     NagSuppression(
-        r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:(eks:[\w<>:-]+:access-entry/[\w-]+/\*"
+        r"AwsSolutions-IAM5\[Resource::arn:[\w<>:-]+:(eks:[\w<>:-]+:access-entry/[\w-]+/(role/[\w<>:/+=,.@-]+/)?\*"
         r"|iam::[\w<>:-]*:instance-profile/joiner/[\w/-]+/\*|iam::[\w<>:-]*:role/\*)\]",
         r"[^/]+/Nodes/KeepNodeAccess/Role/DefaultPolicy/Resource",
         "What earlier deployments made for roles that the settings no longer name. Access entries must carry this "

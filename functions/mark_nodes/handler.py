@@ -94,6 +94,7 @@ class NodeMarking:
         actions = documents.get_proposal(self._store, proposal).actions
         if lease.rings != rings:  # new pods may need the free resources that the proposal uses
             return _answer("", (), [(one, "the doorbell rang after the snapshot") for one in actions])
+        self._undo_own(task)
         claims = index_by_name(list_claims(self._kube).claims)
         nodes = list_nodes_by_instance(self._kube)
         leaving = self._pools_with_leaving_nodes(claims, int(now.timestamp()))
@@ -118,6 +119,23 @@ class NodeMarking:
         for action, why in dropped:
             logger.info("not disrupted", nodeclaims=list(action.claims), reason=why)
         return _answer(key, marked, dropped)
+
+    def _undo_own(self, task: Task) -> None:
+        """Undo what an earlier attempt of this execution has marked: the names of replacements follow from their
+        positions in the plan, which the actions that it marked are not in any more."""
+        mine = [one for one in self._disruptions.all() if one.execution == task.execution.arn]
+        if not mine:
+            return
+        names, nodes = {claim for one in mine for claim in one.claims}, list_nodes_by_instance(self._kube)
+        claims = [claim for claim in list_claims(self._kube).claims if claim.name in names]
+        self._open(claims, [nodes[claim.provider_id] for claim in claims if claim.provider_id in nodes])
+        for one in mine:
+            self._disruptions.end(one.id)
+            logger.info("undone, an earlier attempt marked it", nodeclaims=list(one.claims))
+
+    def _open(self, claims: Sequence[NodeClaim], nodes: Sequence[Node]) -> None:
+        call_all(claims, self._clear, KubeError, workers=NODES_AT_ONCE)
+        call_all(nodes, self._untaint, KubeError, workers=NODES_AT_ONCE)
 
     def _rename_replacements(self, marked: Sequence[MarkedAction], task: Task) -> list[MarkedAction]:
         """Return the actions with the names that their replacements have in the plan. A dropped action changes the
@@ -168,8 +186,7 @@ class NodeMarking:
                 return replace(one, record=record)
         except KubeError as reason:
             why = str(reason)
-        call_all([claim for claim, _ in pairs], self._clear, KubeError, workers=NODES_AT_ONCE)
-        call_all([node for _, node in pairs], self._untaint, KubeError, workers=NODES_AT_ONCE)
+        self._open([claim for claim, _ in pairs], [node for _, node in pairs])
         self._disruptions.end(record.id)
         return why
 

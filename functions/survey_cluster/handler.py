@@ -131,7 +131,7 @@ class ClusterSurveying:
         before = self._records.disruptions.all()
         survey, snapshot = self._read(now)
         under_way = self._records.disruptions.all()  # those whose nodes were tainted while they were listed, too
-        survey = replace(survey, disrupting=_claims_of(before) | _claims_of(under_way))
+        survey = _beside_disruptions(survey, before, under_way)
         reported = self._reports.report_cluster(survey, task)
         if paused:
             self._reports.report_pause(survey, task)
@@ -347,6 +347,13 @@ def _report_deleted_classes(survey: ClusterSurvey) -> list[Event]:
 
 def _claims_of(disruptions: Iterable[DisruptionRecord]) -> frozenset[str]:
     return frozenset(claim for record in disruptions for claim in record.claims)
+
+
+def _beside_disruptions(
+    survey: ClusterSurvey, before: Iterable[DisruptionRecord], under_way: Sequence[DisruptionRecord]
+) -> ClusterSurvey:
+    replacing = frozenset(name for one in under_way if not one.requests for name in one.replacements)
+    return replace(survey, disrupting=_claims_of(before) | _claims_of(under_way), replacing=replacing)
 
 
 def read_records() -> ClusterRecords:

@@ -90,6 +90,20 @@ def test_only_the_fields_of_a_node_that_joiner_needs_are_changed(cluster: Police
     )
 
 
+def test_a_registered_node_stays_registered_and_keeps_its_owners(cluster: PolicedCluster) -> None:
+    """Without the label, a taint that evicts pods could be added; an owner that is gone has the node deleted."""
+    labels = {**POOL, "karpenter.sh/registered": "true"}
+    gone = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "gone", "uid": "1"}
+    tainter, node = cluster.member(VIEWERS, TAINTERS), cluster.node(labels=labels)
+
+    def patch(metadata: Object) -> Object:
+        return tainter.call("PATCH", f"{NODES}/{node}", {"metadata": metadata}, content_type=MERGE)
+
+    refused("stays registered", lambda: patch({"labels": {"karpenter.sh/registered": None}}))
+    refused("keeps its owners", lambda: patch({"ownerReferences": [gone]}))
+    taint(tainter, node, DISRUPTED)
+
+
 def test_an_unlabelled_node_is_adopted_with_a_claim_unless_it_is_a_node_groups(cluster: PolicedCluster) -> None:
     binder = cluster.member(VIEWERS, BINDERS)
     owner = {

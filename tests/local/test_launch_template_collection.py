@@ -67,7 +67,8 @@ def test_the_template_of_an_open_launch_stays(account: LaunchAccount) -> None:
 def test_templates_of_another_cluster_and_of_others_stay(account: LaunchAccount) -> None:
     ec2, fresh = account.aws.client("ec2"), account.aws.fresh("template")
     tags = {cluster_tag("other"): "owned", CLUSTER_NAME_TAG: "other", NODEPOOL: "default"}
-    for name, tagged in ((f"{fresh}-other", tags), (f"{fresh}-plain", {})):
+    ours = {cluster_tag("launching"): "owned", CLUSTER_NAME_TAG: "launching", NODEPOOL: "default"}
+    for name, tagged in ((f"{fresh}-other", tags), (f"{fresh}-plain", {}), (f"{fresh}-tagged", ours)):
         specification = {"ResourceType": "launch-template", "Tags": [{"Key": k, "Value": v} for k, v in tagged.items()]}
         ec2.create_launch_template(
             LaunchTemplateName=name,
@@ -78,7 +79,7 @@ def test_templates_of_another_cluster_and_of_others_stay(account: LaunchAccount)
     collected(account, datetime.now(UTC) + LATER)
 
     left = {each["LaunchTemplateName"] for each in Ec2(ec2).pages("describe_launch_templates", "LaunchTemplates")}
-    assert {f"{fresh}-other", f"{fresh}-plain"} <= left
+    assert {f"{fresh}-other", f"{fresh}-plain", f"{fresh}-tagged"} <= left
 
 
 def test_the_end_of_the_stack_deletes_templates_in_use_too(account: LaunchAccount) -> None:

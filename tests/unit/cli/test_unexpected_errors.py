@@ -16,6 +16,8 @@ from joiner_cli.unexpected_errors import describe_unexpected_error, run_reported
 from joiner_local.stack.stack_record import NAME
 from tests.unit.cli.command_runs import deployment, joiner, pool, write
 
+OF_STACKS = ("status", "down", "executions", "fire-sweep")
+
 RUN = "from joiner_cli.app import main; main()"
 LINE = re.compile(
     r"joiner: unexpected error: (?P<error>.*); to report it, open an issue and attach the details: (?P<file>.*)\n"
@@ -213,6 +215,8 @@ ODD: Sequence[Sequence[str]] = [
     ["local", "status", "--root", "manifests.yaml"],
     ["local", "status", "--root", "loop"],
     ["local", "status", "--root", "half"],
+    ["local", "executions", "--root", ""],
+    ["local", "executions", "up-1", "--root", "manifests.yaml"],
     ["local", "fire-sweep", "--root", ""],
     ["local", "fire-sweep", "--root", "manifests.yaml"],
     ["local", "knob", "\udcff", "[]"],
@@ -261,7 +265,11 @@ def test_odd_input_never_ends_in_a_traceback_or_an_unexpected_error(
         ["explain", "pod", "web", "-f", "."],
         ["catalogue", "m5.large"],
         ["cost", "-f", "."],
-        *(["local", command, "--root", root] for command in ("status", "down", "fire-sweep") for root in ("x", "/x")),
+        *(
+            ["local", command, "--root", root]
+            for command in ("status", "down", "executions", "fire-sweep")
+            for root in ("x", "/x")
+        ),
     ],
 )
 def test_a_deleted_working_folder_is_no_unexpected_error(

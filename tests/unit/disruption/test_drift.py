@@ -251,8 +251,9 @@ def test_claims_that_are_not_launched_leave_or_have_no_pool_are_not_compared() -
     assert drift(drifted).startswith("AMIDrift")
     assert drift(drifted, replace(claim(), deletion=NOON)) == ""
     assert drift(drifted, NodeClaim("default-a", REF, pool="default")) == ""
-    assert drift(drifted, claim(pool="other")) == ""
-    assert drift(replace(drifted, pools={POOL.key: replace(POOL, deleting=True)})) == ""
+    no_pool = "({} does not exist, is invalid, or is being deleted)".format
+    assert drift(drifted, claim(pool="other")) == no_pool("NodePool/other")
+    assert drift(replace(drifted, pools={POOL.key: replace(POOL, deleting=True)})) == no_pool(POOL.key)
 
 
 def test_a_claim_younger_than_an_hour_may_have_a_type_that_the_catalogue_lacks() -> None:

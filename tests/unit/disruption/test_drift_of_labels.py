@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from joiner.catalogue import Catalogue, InstanceType, Offering
-from joiner.disruption.drift import DesiredNodes, Drift, ObservedInstance, find_drift
+from joiner.disruption.drift import DesiredNodes, Drift, NotCompared, ObservedInstance, apply_drift, find_drift
 from joiner.launching import PairedInstance
 from joiner.lifecycle.launched_claims import launched_claim
-from joiner.pools import Image, NodeClaim, NodeClass, ResolvedNodeClass, SecurityGroup, Subnet, read_manifests
+from joiner.pools import Image, NodeClaim, NodeClass, NodePool, ResolvedNodeClass, SecurityGroup, Subnet, read_manifests
 from joiner.pools.drift_hashes import build_hash_annotations
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -67,6 +67,16 @@ def launched(zone: str) -> NodeClaim:
 
 def test_a_node_in_the_region_that_a_label_of_the_template_names_is_not_drifted() -> None:
     assert find_drift(launched("us-east-1a"), DESIRED, NOON) is None
+
+
+@pytest.mark.parametrize("pools", [{}, {POOL.key: replace(POOL, deleting=True)}], ids=["invalid", "being deleted"])
+def test_a_node_of_a_pool_that_cannot_be_compared_keeps_its_condition(pools: dict[str, NodePool]) -> None:
+    """The time since when it is drifted decides about canaries and the order of replacements."""
+    drifted = launched("us-east-1a").with_condition("Drifted", "True", "AMIDrift", at=NOON - timedelta(hours=1))
+    found = find_drift(drifted, replace(DESIRED, pools=pools), NOON)
+
+    assert isinstance(found, NotCompared) and "NodePool/web" in found.message
+    assert apply_drift(drifted, found, at=NOON) == drifted
 
 
 def test_a_node_in_another_region_is_drifted() -> None:

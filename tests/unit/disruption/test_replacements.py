@@ -285,8 +285,8 @@ def test_a_failed_join_or_a_failed_replacement_pauses_the_pool_and_no_other() ->
     stopped = proposed(*nodes, pools=pools, nodeclaims=[failed, nodes[0][0], nodes[1][0]])
     assert going(stopped) == [("Drifted", "b", 0)]
     assert kept(stopped) == [
-        "a: it is drifted (AMIDrift), and the node of failed did not join: NodePool/default waits until that claim is "
-        "gone"
+        "a: it is drifted (AMIDrift), and the node of failed did not join, or did not become ready: NodePool/default "
+        "waits until that claim is gone, or for an hour if its node joined"
     ]
     waiting = DisruptionHistory(back_off={"NodePool/default": NOW + timedelta(minutes=2)})
     rested = proposed(*nodes, pools=pools, history=waiting)

@@ -98,6 +98,12 @@ def test_after_the_end_of_a_limit_the_same_digest_waits_no_longer_than_after_a_c
     assert [one.idle for one in (before, ended)] == [10, 10]
 
 
+@pytest.mark.parametrize("key", ["karpenter.sh/do-not-disrupt", "karpenter.sh/do-not-consolidate"])
+def test_an_annotation_that_protects_a_node_changes_the_digest(key: str) -> None:
+    assert digest(node=replace(NODE, annotations={key: "true"})) != digest()
+    assert digest(claim=replace(CLAIM, annotations={key: "true"})) != digest()
+
+
 def test_a_cluster_at_rest_has_the_same_digest_at_any_time() -> None:
     assert digest() == digest(now=LATER + timedelta(days=1)) != ""
 

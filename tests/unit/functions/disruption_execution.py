@@ -61,10 +61,13 @@ def planned(name: str = "n1") -> PlannedNode:
     )
 
 
-def marked(cluster: SimulatedCluster, *actions: DisruptionAction, rings: int = 0) -> dict[str, Any]:
-    """Mark the nodes of these actions under the lease."""
+def marked(
+    cluster: SimulatedCluster, *actions: DisruptionAction, rings: int = 0, again: bool = False
+) -> dict[str, Any]:
+    """Mark the nodes of these actions under the lease; `again` under the same one, as a further attempt does."""
     key = documents.put_proposal(cluster.store, task(), Proposal(actions))
-    hold_lease(cluster)
+    if not again:
+        hold_lease(cluster)
     parts = (cluster.kube, cluster.ledger, records(cluster), EmptyNodes(cluster.ledger._client, cluster.ledger._table))
     answer: dict[str, Any] = mark_nodes.NodeMarking(*parts, cluster.store).answer(
         task(), key, rings, cluster.now, int(cluster.now.timestamp()) + 90

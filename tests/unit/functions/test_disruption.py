@@ -123,6 +123,35 @@ def test_replacements_keep_their_place_in_the_plan_when_an_action_before_them_is
     assert record.moves == {"default-2": PodsOfClaim("NodePool/default", 1, ("default/ReplicaSet/web",))}
 
 
+def test_an_attempt_after_one_that_marked_some_nodes_begins_anew(grown: SimulatedCluster) -> None:
+    """The function ended after it had marked one of two actions: each keeps a replacement of its own."""
+    first = DisruptionAction("Drifted", ("default-1",), (planned("n1"),), {"default/web-1": "n1"})
+    second = DisruptionAction("Drifted", ("default-2",), (planned("n2"),), {"default/web-2": "n2"})
+    marked(grown, first)
+    assert is_tainted(grown, "node-1")
+
+    answer = marked(grown, first, second, again=True)
+
+    assert [each["claims"] for each in answer["marked"]] == [["default-1"], ["default-2"]]
+    assert [node.name for node in documents.get_plan(grown.store, answer["plan"]).nodes] == ["n1", "n2"]
+    replacements = [one.replacements for one in records(grown).all()]
+    assert replacements == [(build_claim_name("default", task().claim_suffix(number)),) for number in range(2)]
+    assert (is_tainted(grown, "node-1"), is_tainted(grown, "node-2")) == (True, True)
+
+
+def test_what_an_earlier_attempt_marked_and_this_one_drops_is_open_again(grown: SimulatedCluster) -> None:
+    marked(grown, REMOVED)
+
+    answer = marked(grown, REMOVED, rings=1, again=True)
+    assert answer["marked"] == [] and is_tainted(grown, "node-1"), "with a ring, DISRUPT undoes it"
+
+    grown.kube.objects["nodes", "", "node-1"]["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+    answer = marked(grown, replace(REMOVED, moves={}), again=True)
+
+    assert answer["marked"] == []
+    assert not is_tainted(grown, "node-1") and reason_of(grown, "default-1") == "" and records(grown).all() == []
+
+
 def test_a_pause_reports_the_nodes_that_a_disruption_has_closed(grown: SimulatedCluster) -> None:
     marked(grown, REMOVED)
     grown.pause.paused = True

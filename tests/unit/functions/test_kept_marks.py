@@ -137,6 +137,15 @@ def test_an_empty_node_with_a_taint_of_no_disruption_is_opened_if_its_pool_keeps
     assert not is_tainted(grown, "node-1")
 
 
+def test_a_marked_node_that_must_not_be_consolidated_meanwhile_stays(grown: SimulatedCluster) -> None:
+    mark_and_release(grown)
+    grown.kube.objects["nodes", "", "node-1"]["metadata"]["annotations"] = {"karpenter.sh/do-not-consolidate": "true"}
+
+    done = retire(grown, ("default-1", "consolidated"))
+
+    assert done.left_out == {"default-1": "the node has the annotation karpenter.sh/do-not-consolidate"}
+
+
 def test_a_mark_that_is_undone_leaves_no_condition(grown: SimulatedCluster) -> None:
     """The condition of one claim is written, that of the other one is refused."""
     both = replace(REMOVED, claims=("default-1", "default-2"), moves={"default/web-1": "n", "default/web-2": "n"})

@@ -81,6 +81,19 @@ def test_a_node_claim_goes_at_its_own_age_limit() -> None:
     ) == [("a", "expired", 0)]
 
 
+@pytest.mark.parametrize("kind", ["NodeClaim", "Machine"])
+def test_the_nodes_of_an_invalid_pool_do_not_expire(kind: str) -> None:
+    """Whether the expiration of the pool is graceful is not known while it cannot be read."""
+    of_pool = {"NodeClaim": "nodepools", "Machine": "provisioners"}[kind]
+    old = running("a", kind=kind, expire_after=60)
+    there: dict[str, Any] = {of_pool: [{"metadata": {"name": "default"}}]}
+
+    assert EXPIRED.find(survey(old, pools=(), lists=there)) == []
+    assert summarise(EXPIRED.find(survey(old, pools=(), lists={}))) == (
+        [("a", "expired", 0)] if kind == "NodeClaim" else []
+    )
+
+
 def test_a_machine_goes_at_the_age_that_its_provisioner_now_has() -> None:
     machine = running("a", kind="Machine")
     provisioners = [(pool(kind="Provisioner", expire_after=seconds),) for seconds in (3600, 3601, None)]
@@ -372,3 +385,7 @@ def test_a_due_retirement_is_requested_with_its_earliest_time() -> None:
         "notBefore": 7,
     }
     assert RetirementRequest.from_json(due.request.to_json()) == due.request
+
+
+def test_a_replacement_that_waits_for_others_is_not_empty() -> None:
+    assert empty_claims(survey(running("a"), running("b"), replacing=frozenset({"a"}))) == [running("b")]

@@ -162,6 +162,15 @@ def claim_tags(claim: str, tags: Collection[str] = ()) -> dict[str, str]:
     return {NODECLAIM: claim} if NAME_TAG in tags else {NODECLAIM: claim, NAME_TAG: claim}
 
 
+def template_prefix(cluster: str) -> str:
+    """Return the beginning of the names of a cluster's launch templates.
+
+    >>> template_prefix("prod")
+    'joiner/prod/'
+    """
+    return f"joiner/{cluster}/"
+
+
 def cluster_tag(cluster: str) -> str:
     """Return the tag key by which EKS and its controllers identify resources of a cluster; its value is ``owned``.
 

@@ -25,7 +25,7 @@ from joiner.launching.launch_template_comparison import compare_launch_templates
 from joiner.launching.unused_launch_templates import StoredLaunchTemplate
 from joiner.launching.user_launch_templates import DescribedTemplate
 from joiner.lifecycle.instance_health import EVENT_CODES, IMPAIRED, InstanceStatus
-from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
+from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag, template_prefix
 from joiner.pools import LaunchTemplateVersion
 
 ALIVE: Final = ("pending", "running", "stopping", "stopped", "shutting-down")
@@ -279,7 +279,8 @@ class Ec2:
             raise TemplateDiffers(name, wrong)
 
     def launch_templates(self, cluster: str) -> list[StoredLaunchTemplate]:
-        """Return the launch templates that Joiner created for a cluster and may delete: they have its tags."""
+        """Return the launch templates that Joiner created for a cluster and may delete: they have its tags, which other
+        principals may write, and names that only templates of this cluster have."""
         tagged = [
             {"Name": f"tag:{cluster_tag(cluster)}", "Values": ["owned"]},
             {"Name": f"tag:{CLUSTER_NAME_TAG}", "Values": [cluster]},
@@ -289,6 +290,7 @@ class Ec2:
         return [
             StoredLaunchTemplate(each["LaunchTemplateId"], each["LaunchTemplateName"], each["CreateTime"])
             for each in found
+            if each["LaunchTemplateName"].startswith(template_prefix(cluster))
         ]
 
     def user_template(self, name: str) -> DescribedTemplate | None:

@@ -17,6 +17,8 @@ from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_settings import count_share
 
 NO_LIMIT: Final = 1 << 30
+LATE_NODE_COUNTS: Final = timedelta(hours=1)
+"""For this time, a node that became ready too late, or not at all, holds the replacement of others."""
 
 
 def count_replaceable(
@@ -38,12 +40,20 @@ def count_replaceable(
     return max(0, wanted - max(len(canaries), replacing))
 
 
-def find_failed_join(pool: NodePool, claims: Iterable[NodeClaim]) -> str:
-    """Return the name of a claim of the pool whose node did not join or never became ready; empty if there is none.
+def find_failed_join(pool: NodePool, claims: Iterable[NodeClaim], now: datetime) -> str:
+    """Return the name of a claim of the pool whose node did not join or did not become ready; empty if there is none.
 
-    While such a claim exists, no drifted node of the pool is replaced: the next node would probably fail, too.
+    While such a claim exists, no drifted node of the pool is replaced: the next node would probably fail, too. A node
+    that joined and became ready too late may run pods for months, so it counts for an hour only.
     """
-    return next((claim.name for claim in claims if claim.pool_key == pool.key and is_given_up(claim)), "")
+    mine = (claim for claim in claims if claim.pool_key == pool.key and is_given_up(claim))
+    return next((claim.name for claim in mine if not _is_long_known(claim, now)), "")
+
+
+def _is_long_known(claim: NodeClaim, now: datetime) -> bool:
+    """Return whether the node joined, and was given up for its initialization long ago."""
+    initialized = claim.conditions["Initialized"]
+    return claim.registered and initialized.since is not None and now - initialized.since > LATE_NODE_COUNTS
 
 
 def _is_canary(claim: NodeClaim, began: datetime) -> bool:

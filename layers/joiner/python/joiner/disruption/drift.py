@@ -82,8 +82,10 @@ class DesiredNodes:
 def find_drift(claim: NodeClaim, desired: DesiredNodes, now: datetime) -> Drift | NotCompared | None:
     """Return the first difference of a claim; None if there is none, and for claims that are not launched or leave."""
     pool = desired.pools.get(claim.pool_key)
-    if pool is None or pool.deleting or not claim.launched or claim.deleting:
+    if not claim.launched or claim.deleting or not claim.pool:
         return None
+    if pool is None or pool.deleting:
+        return NotCompared(f"{claim.pool_key} does not exist, is invalid, or is being deleted")
     kind = desired.catalogue.types.get(claim.instance_type)
     return (
         _compare_digests(claim, pool)

@@ -156,8 +156,11 @@ class _Line:
         if why := self._history.waits(pool.key, self._now):
             self.held[pool.key] = why
             return NOTHING
-        if failed := find_failed_join(pool, claims):
-            self.held[pool.key] = f"the node of {failed} did not join: {pool.key} waits until that claim is gone"
+        if failed := find_failed_join(pool, claims, self._now):
+            self.held[pool.key] = (
+                f"the node of {failed} did not join, or did not become ready: {pool.key} waits until that claim is "
+                "gone, or for an hour if its node joined"
+            )
             return NOTHING
         at_risk, drifted, expired = (
             count_remaining_disruptions(pool, reason, claims, self._nodes, leaving=leaving, now=self._now)

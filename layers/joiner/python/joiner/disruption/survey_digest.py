@@ -141,7 +141,8 @@ def is_replaced_at_risk(claim: NodeClaim, pool: NodePool) -> bool:
 
 
 def _state(claim: NodeClaim, node: Node, selected: Collection[str]) -> str:
-    kept = [each.get(names.DO_NOT_DISRUPT, "") for each in (claim.annotations, node.annotations)]
+    protecting = (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE)
+    kept = [each.get(key, "") for each in (claim.annotations, node.annotations) for key in protecting]
     drifted = claim.conditions["Drifted"].status
     return f"{claim.deleting}/{node.retiring}/{_openness(node, selected)}/{kept}/{drifted}"
 

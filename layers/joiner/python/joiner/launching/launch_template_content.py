@@ -77,7 +77,7 @@ def build_launch_template(
     if devices := node_class.block_devices or default_devices(resolved.ami_family):
         data["BlockDeviceMappings"] = [build_device_mapping(device) for device in devices]
     digest = hashlib.sha256(json.dumps([data, tags], sort_keys=True).encode()).hexdigest()[:16]
-    return LaunchTemplate(name=f"joiner/{cluster}/{digest}", data=data, tags=tags)
+    return LaunchTemplate(name=f"{names.template_prefix(cluster)}{digest}", data=data, tags=tags)
 
 
 def _placement_fields(group: PlacementGroup | None, pool: NodePool, tenancy: str) -> dict[str, Any]:

@@ -5,12 +5,12 @@ their node. A pod that has ended or is terminating does not hold a node, except 
 needs the same volume.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
 from joiner.cluster import Node, Pod
-from joiner.names import DO_NOT_CONSOLIDATE
+from joiner.names import DO_NOT_CONSOLIDATE, DO_NOT_DISRUPT
 from joiner.pools import NodeClaim, NodePool
 from joiner.pools.disruption_protection import find_protected_node, find_protection
 
@@ -67,13 +67,21 @@ def compute_request_end(not_before: int, now: int) -> int:
     return max(not_before, now) + BEGUN_WITHIN
 
 
-def find_disturbance(claim: NodeClaim, node: Node, pods: Iterable[Pod], *, slots: int, now: datetime) -> str:
+def find_disturbance(
+    claim: NodeClaim,
+    node: Node,
+    pods: Iterable[Pod],
+    *,
+    slots: int,
+    now: datetime,
+    annotations: Collection[str] = (DO_NOT_DISRUPT,),
+) -> str:
     """Return why a retirement that is not urgent must not begin; empty if it may.
 
-    `pods` are of any node; none of them matters if it is empty. `slots` counts the pods that an assignment still
-    expects on this node.
+    `annotations` are those that protect the node or the claim. `pods` are of any node; none of them matters if it is
+    empty. `slots` counts the pods that an assignment still expects on this node.
     """
-    if why := find_protected_node(claim, node):
+    if why := find_protected_node(claim, node, annotations):
         return why
     mine = (find_protection(pod, now) for pod in pods if pod.node_name == node.name)
     if why := next((each for each in mine if each), ""):

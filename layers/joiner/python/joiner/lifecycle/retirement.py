@@ -287,7 +287,10 @@ def find_objection(
     if claim.deleting or node is None or not is_voluntary(reason, claim):
         return ""
     pods = () if reason in EVENTUAL and ignores_pods(claim) else world.pods
-    why = find_disturbance(claim, node, pods, slots=world.slots.get(claim.name, 0), now=world.now)
+    consolidated = (names.DO_NOT_CONSOLIDATE,) if reason is RetirementReason.CONSOLIDATED else ()
+    annotations = (names.DO_NOT_DISRUPT, *consolidated)
+    slots = world.slots.get(claim.name, 0)
+    why = find_disturbance(claim, node, pods, slots=slots, now=world.now, annotations=annotations)
     if why or reason is not RetirementReason.EMPTY:
         return why
     kept = world.kept_by_pool.get(claim.name, "") or world.over_budget.get(claim.name, "")

@@ -29,7 +29,8 @@ class ClusterSurvey:
     `buffered` names the claims whose nodes have capacity for CapacityBuffers by the last plan; None if no buffer has
     a virtual pod.
     `failed_writes` gives, by claim name, the failed writes of an outcome and the failed deletions.
-    `obscured` nodes run pods that could not be read. `disrupting` names the claims of disruptions under way. `interval`
+    `obscured` nodes run pods that could not be read. `disrupting` names the claims of disruptions under way, and
+    `replacing` those that replace them and may still wait for others. `interval`
     is the time to the next sweep, in seconds. `closed_pools` gives the reason of each pool that cannot launch a node,
     by its key. `lists`, `unavailable`, `holds` (those in effect) and `answers` are the input for the back-off of
     pending pods (`lifecycle.planning_back_off`).
@@ -53,6 +54,7 @@ class ClusterSurvey:
     buffered: BufferedClaims | None = None
     obscured: frozenset[str] = frozenset()
     disrupting: frozenset[str] = frozenset()
+    replacing: frozenset[str] = frozenset()
     lease: int = 0
     planning: bool = False
     """Whether an execution holds the lease."""

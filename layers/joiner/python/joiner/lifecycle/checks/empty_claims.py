@@ -37,7 +37,7 @@ def empty_claims(survey: ClusterSurvey) -> list[NodeClaim]:
         node, pool = nodes.get(claim.key), pools.get(claim.pool_key)
         if node is None or pool is None or pool.key in survey.closed_pools or not may_empty_nodes_go(pool):
             continue
-        if keeps_empty_node(pool, node):
+        if keeps_empty_node(pool, node) or claim.name in survey.replacing:
             continue
         pods = on_node.get(node.name, ())
         staying = (

@@ -15,14 +15,15 @@ def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
     Provisioner cannot launch another node. The `expireAfter` of a NodeClaim is a deadline, which nothing extends.
     """
     nodes, pods, pools = survey.node_of(), survey.pods_of(), survey.pool_of()
+    invalid = _invalid_pools(survey)
     found = []
     for claim in survey.claims:
         pool = pools.get(claim.pool_key)
         end = expires_at(claim, pool)
         if claim.deleting or end is None or survey.now < end:
             continue
-        if pool is not None and pool.disruption.settings.expiration.graceful:
-            continue
+        if claim.pool_key in invalid or (pool is not None and pool.disruption.settings.expiration.graceful):
+            continue  # whether the expiration of an invalid pool is graceful is not known
         node = nodes.get(claim.key)
         if claim.kind == "Machine" and node is not None and survey.disturbance(claim, node, pods.get(node.name, ())):
             continue
@@ -32,6 +33,16 @@ def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
             DueRetirement(claim, RetirementReason.EXPIRED, f"{claim.key} is older than {expire_after(claim, pool)} s")
         )
     return found
+
+
+def _invalid_pools(survey: ClusterSurvey) -> frozenset[str]:
+    """Return the keys of the pools that are there and cannot be read."""
+    there = {
+        f"{kind}/{manifest['metadata']['name']}"
+        for plural, kind in (("nodepools", "NodePool"), ("provisioners", "Provisioner"))
+        for manifest in survey.lists.get(plural) or ()
+    }
+    return frozenset(there - {pool.key for pool in survey.pools})
 
 
 EXPIRED = RetirementCheck("expired", find_expired_claims)
