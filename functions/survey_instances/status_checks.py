@@ -16,6 +16,7 @@ from joiner.adapters.retirements import Retirements
 from joiner.lifecycle.checks.instance_survey import SeenClaim
 from joiner.lifecycle.instance_health import HealthFinding, find_impaired, find_impaired_pools, judge_health
 from joiner.lifecycle.recorded_retirement import is_about
+from joiner.lifecycle.retirement import RetirementReason
 
 logger = Logger(child=True)
 
@@ -49,6 +50,7 @@ class InstanceHealth:
         impaired, before = find_impaired(statuses, claims), self._impairments.since()
         moment = int(now.timestamp())
         self._impairments.keep(impaired, before, moment)
+        self._withdraw(before.keys() - set(impaired), claims)
         since = {instance: before.get(instance, moment) for instance in impaired}
         pools = find_impaired_pools(impaired, {instance: claim.pool for instance, claim in claims.items()})
         blocked = {instance for instance in impaired if claims[instance].pool in pools}
@@ -58,6 +60,15 @@ class InstanceHealth:
         if found and acting:
             self._note(found, claims, moment)
         return [*(f"{pool}: {message}" for pool, message in pools.items()), *(each.message for each in found)]
+
+    def _withdraw(self, recovered: Iterable[str], claims: Mapping[str, SeenClaim]) -> None:
+        """Withdraw the retirements of instances whose checks succeed again, if they have not begun: they may have
+        waited for the end of a pause, and their deadline has passed."""
+        for instance in sorted(recovered):
+            claim = claims.get(instance)
+            reason = RetirementReason.IMPAIRED
+            if claim and not claim.deleting and self._retirements.withdraw(claim.name, reason, instance=instance):
+                logger.info("an instance has recovered", nodeclaim=claim.name, instance=instance)
 
     def _note(self, found: list[HealthFinding], claims: Mapping[str, SeenClaim], now: int) -> None:
         """Record each finding once for its claim: a second record would end a back-off."""

@@ -106,6 +106,36 @@ def test_no_impaired_instance_is_retired_while_those_of_more_than_a_fifth_of_the
     assert sorted(reason for _, reason in retired(swept(cluster, 4))) == ["impaired", "impaired"]
 
 
+def test_an_instance_that_recovers_before_its_retirement_begins_stays(standing: SimulatedCluster) -> None:
+    claim = first(standing)
+    standing.ec2.statuses[claim.instance_id] = IMPAIRED
+    assert [retired(swept(standing, number)) for number in range(3)][-1] == [(claim.name, "impaired")]
+
+    standing.ec2.statuses.clear()
+
+    assert retired(swept(standing, 4)) == []
+    left = memory(standing, Retirements).of(claim.name)
+    assert (left.reasons, left.deadline, left.owner) == ((), 0, "")
+
+
+def test_an_impaired_instance_that_is_about_to_be_interrupted_keeps_its_retirement_and_its_deadline(
+    standing: SimulatedCluster,
+) -> None:
+    claim = first(standing)
+    standing.ec2.statuses[claim.instance_id] = IMPAIRED
+    for number in range(3):
+        swept(standing, number)
+    until = int(standing.now.timestamp()) + 120
+    memory(standing, Retirements).hurry(
+        claim.name, "spot", until, int(standing.now.timestamp()), instance=claim.instance_id
+    )
+
+    standing.ec2.statuses.clear()
+
+    assert [name for name, _ in retired(swept(standing, 4))] == [claim.name]
+    assert memory(standing, Retirements).of(claim.name).deadline > 0
+
+
 def test_an_instance_that_recovers_within_two_minutes_stays_and_starts_anew(standing: SimulatedCluster) -> None:
     claim = first(standing)
     standing.ec2.statuses[claim.instance_id] = IMPAIRED

@@ -244,6 +244,18 @@ class Retirements(DynamoTable):
             names=OWNER,
         )
 
+    def withdraw(self, claim: str, reason: str, *, instance: str) -> bool:
+        """Remove the reason and the deadline of a retirement that did not begin and has no other reason; return False
+        if it has begun, has another reason, or is about another instance."""
+        return self._try_update(
+            RETIREMENT,
+            claim,
+            "REMOVE deadline DELETE reasons :reason",
+            {":reason": frozenset({reason}), ":instance": instance},
+            condition="attribute_not_exists(#owner) AND reasons = :reason AND #instance = :instance",
+            names=OWNER | INSTANCE,
+        )
+
     def disown(self, claim: str, owner: str, back_off_until: int = 0) -> bool:
         """Remove an owner that does not attend to the claim; return False if the claim has another owner by now. No
         execution needs to take over before `back_off_until`.
