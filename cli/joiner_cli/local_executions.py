@@ -10,6 +10,7 @@ from typing import Any, Final
 RUNNING: Final = "RUNNING"
 MOST_SHOWN: Final = 20
 """The newest executions of each state machine that are listed."""
+MOST_SEARCHED: Final = 1000  # a page of Step Functions
 
 
 class ExecutionUnknown(ValueError):
@@ -35,8 +36,8 @@ def _newest(states: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _standard_machines(states: Any) -> Iterator[Mapping[str, Any]]:
-    for page in states.get_paginator("list_state_machines").paginate():
-        yield from (one for one in page["stateMachines"] if one["type"] == "STANDARD")
+    listed = states.list_state_machines(maxResults=MOST_SEARCHED)["stateMachines"]
+    return (one for one in listed if one["type"] == "STANDARD")
 
 
 def describe_execution(states: Any, name: str) -> Iterator[str]:
@@ -52,11 +53,14 @@ def describe_execution(states: Any, name: str) -> Iterator[str]:
 
 def _find_execution(states: Any, name: str) -> str:
     for machine in _standard_machines(states):
-        pages = states.get_paginator("list_executions").paginate(stateMachineArn=machine["stateMachineArn"])
-        for one in (each for page in pages for each in page["executions"]):
+        arn = machine["stateMachineArn"]
+        for one in states.list_executions(stateMachineArn=arn, maxResults=MOST_SEARCHED)["executions"]:
             if one["name"] == name:
                 return str(one["executionArn"])
-    raise ExecutionUnknown(f"no execution has the name {name}: `joiner local executions` lists them")
+    raise ExecutionUnknown(
+        f"no execution of the last {MOST_SEARCHED:,} of a state machine has the name {name}: `joiner local executions` "
+        "lists the newest"
+    )
 
 
 def _describe_states(events: Sequence[Mapping[str, Any]], start: datetime) -> Iterator[str]:

@@ -72,5 +72,5 @@ def test_executions_are_listed_with_machine_status_and_duration(sfn: Sfn) -> Non
 
 
 def test_an_unknown_execution_is_named(sfn: Sfn) -> None:
-    with pytest.raises(ExecutionUnknown, match="no execution has the name up-0"):
+    with pytest.raises(ExecutionUnknown, match="has the name up-0: `joiner local executions` lists"):
         list(describe_execution(sfn.api, "up-0"))

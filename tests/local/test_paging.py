@@ -24,7 +24,7 @@ from joiner.adapters.instance_prices import on_demand_prices, spot_prices
 from joiner.adapters.ledger import Ledger
 from joiner.adapters.ledger_items import LaunchRecord
 from joiner.adapters.node_access import Kept, NodeAccess
-from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag
+from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODEPOOL, cluster_tag, template_prefix
 from joiner_cli.acceptance.acceptance_run import read_left_states
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
 from joiner_local.aws.pricing.price_list import PAGE as PRICES
@@ -60,6 +60,7 @@ OURS = ("functions", "layers/joiner/python/joiner", "cli/joiner_cli")
 DIVIDED_BY_THE_CALLER = {
     "query": "joiner.adapters.dynamodb_table follows LastEvaluatedKey",
     "describe_launch_template_versions": "one version of one template is asked for",
+    "list_state_machines": "a local stack has a few",
     "describe_stacks": "one stack is asked for by its name",
     "list_executions": "the latest are asked for, which are the first page",
 }
@@ -114,7 +115,7 @@ class FiveOfEachKind:
             asked = {"instanceType": "m5.large", "zone": "us-east-1a", "count": 1, "match": "targeted"}
             self.aws.knob("reservations", **asked, tags={"paged": self.cluster})
             ec2.create_launch_template(
-                LaunchTemplateName=self.aws.fresh("template"),
+                LaunchTemplateName=f"{template_prefix(self.cluster)}{self.aws.fresh('template')}",
                 LaunchTemplateData={"ImageId": "ami-1"},
                 TagSpecifications=[{"ResourceType": "launch-template", "Tags": self._tags()}],
             )

@@ -5,6 +5,7 @@ import json
 import pytest
 from botocore.exceptions import ClientError
 
+from infra.node_role_settings import NodeRoleSettings
 from infra.settings import Settings
 from joiner.adapters.node_access import NodeAccess
 from joiner_local.aws.account_setup.cluster_network import Network, seed_network
@@ -55,7 +56,8 @@ def test_ec2_is_passed_a_role_by_its_arn_with_the_path(local_aws: RunningAws, ne
 def test_an_access_entry_is_made_for_the_arn_with_the_path(local_aws: RunningAws, role: str) -> None:
     from infra.aws_permissions import AccountRegion, allow_keeping_node_access  # they import the CDK
 
-    settings, here = Settings(cluster=CLUSTER, region=REGION), AccountRegion("aws", REGION, ACCOUNT)
+    roles = NodeRoleSettings(names=(f"teams/web/{role}",))
+    settings, here = Settings(cluster=CLUSTER, region=REGION, node_roles=roles), AccountRegion("aws", REGION, ACCOUNT)
     allowed = allow_keeping_node_access(settings, here, [arn_of(f"teams/web/{role}"), arn_of(role)], [])
     session = assume_role(local_aws, [each.to_json() for each in allowed])
     eks, iam, ec2 = (session.client(each, endpoint_url=local_aws.endpoint) for each in ("eks", "iam", "ec2"))
