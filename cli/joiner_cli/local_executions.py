@@ -4,10 +4,9 @@ Express executions are not listed here: no API of AWS lists them (the knob `expr
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
-RUNNING: Final = "RUNNING"
 MOST_SHOWN: Final = 20
 """The newest executions of each state machine that are listed."""
 MOST_SEARCHED: Final = 1000  # a page of Step Functions
@@ -64,30 +63,30 @@ def _find_execution(states: Any, name: str) -> str:
 
 
 def _describe_states(events: Sequence[Mapping[str, Any]], start: datetime) -> Iterator[str]:
-    by_id = {event["id"]: event for event in events}
+    exits = _find_exits(events)
     for event in events:
+        after = (event["timestamp"] - start).total_seconds()
         if detail := event.get("stateEnteredEventDetails"):
-            ended = _find_exit(events, event, by_id)
-            took = f"{_seconds(ended['timestamp'] - event['timestamp']):7.1f} s" if ended else " " * 9
-            yield f"{_seconds(event['timestamp'] - start):7.1f} s  {took}  {detail['name']}"
+            ended = exits.get(event["id"])
+            took = f"{(ended - event['timestamp']).total_seconds():7.1f} s" if ended else " " * 9
+            yield f"{after:7.1f} s  {took}  {detail['name']}"
         elif failure := _failure(event):
-            yield f"{_seconds(event['timestamp'] - start):7.1f} s  {'':9}  {event['type']}: {failure}"
+            yield f"{after:7.1f} s  {'':9}  {event['type']}: {failure}"
 
 
-def _find_exit(
-    events: Iterable[Mapping[str, Any]], entered: Mapping[str, Any], by_id: Mapping[int, Mapping[str, Any]]
-) -> Mapping[str, Any] | None:
-    """Return the event with which this visit of the state ended: the exit whose chain of events leads back to it."""
-    name = entered["stateEnteredEventDetails"]["name"]
-    for event in events:
-        if event.get("stateExitedEventDetails", {}).get("name") != name or event["id"] < entered["id"]:
+def _find_exits(events: Iterable[Mapping[str, Any]]) -> dict[int, datetime]:
+    """Return when each visit of a state ended, by the id of the event with which it began: the last one of this state
+    in the chain of events that leads to the exit."""
+    by_id, found = {event["id"]: event for event in events}, dict[int, datetime]()
+    for event in by_id.values():
+        if not (left := event.get("stateExitedEventDetails")):
             continue
         before = event
-        while before["id"] > entered["id"] and before.get("previousEventId"):
-            before = by_id[before["previousEventId"]]
-        if before["id"] == entered["id"]:
-            return event
-    return None
+        while before and before.get("stateEnteredEventDetails", {}).get("name") != left["name"]:
+            before = by_id.get(before.get("previousEventId", 0), {})
+        if before:
+            found[before["id"]] = event["timestamp"]
+    return found
 
 
 def _failure(event: Mapping[str, Any]) -> str:
@@ -96,7 +95,3 @@ def _failure(event: Mapping[str, Any]) -> str:
         return ""
     details = [value for key, value in event.items() if key.endswith("EventDetails")]
     return ": ".join(text for one in details for text in (one.get("error", ""), one.get("cause", "")) if text)
-
-
-def _seconds(time: timedelta) -> float:
-    return time.total_seconds()

@@ -90,20 +90,24 @@ def test_every_next_exists_and_every_state_is_reached(machines: Mapping[str, Map
             assert reached == set(states), name
 
 
+def tasks(machines: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield name and state of each task of these machines."""
+    for machine in machines.values():
+        for graph in graphs(machine):
+            yield from ((name, state) for name, state in graph["States"].items() if state["Type"] == "Task")
+
+
 def test_every_task_has_a_timeout_a_retry_and_a_state_for_failures(
     machines: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    for machine in machines.values():
-        for graph in graphs(machine):
-            for name, state in graph["States"].items():
-                if state["Type"] == "Task":
-                    assert isinstance(state["TimeoutSeconds"], str) or state["TimeoutSeconds"] > 0, name
-                    assert any(
-                        each.get("MaxAttempts", 3) > 0 and each["JitterStrategy"] == "FULL"
-                        for each in state["Retry"]
-                        if "JitterStrategy" in each
-                    ), name
-                    assert state["Catch"][-1]["ErrorEquals"] == ["States.ALL"], name
+    for name, state in tasks(machines):
+        assert isinstance(state["TimeoutSeconds"], str) or state["TimeoutSeconds"] > 0, name
+        assert any(
+            each.get("MaxAttempts", 3) > 0 and each["JitterStrategy"] == "FULL"
+            for each in state["Retry"]
+            if "JitterStrategy" in each
+        ), name
+        assert state["Catch"][-1]["ErrorEquals"] == ["States.ALL"], name
 
 
 def test_every_ends_and_joins_are_well_formed(machines: Mapping[str, Mapping[str, Any]]) -> None:
@@ -136,13 +140,10 @@ def test_a_call_that_times_out_is_made_again_unless_its_timeout_is_awaited(
     machines: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """States.TaskFailed stands for every error but this one."""
-    for machine in machines.values():
-        for graph in graphs(machine):
-            for name, state in graph["States"].items():
-                if state["Type"] == "Task":
-                    first = next(each for each in state["Retry"] if "States.Timeout" in each["ErrorEquals"])
-                    awaited = any("States.Timeout" in each["ErrorEquals"] for each in state["Catch"])
-                    assert (first["MaxAttempts"] == 0) == awaited, name
+    for name, state in tasks(machines):
+        first = next(each for each in state["Retry"] if "States.Timeout" in each["ErrorEquals"])
+        awaited = any("States.Timeout" in each["ErrorEquals"] for each in state["Catch"])
+        assert (first["MaxAttempts"] == 0) == awaited, name
 
 
 def test_a_function_that_was_idle_for_weeks_has_time_to_get_its_network_interface(

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from joiner.adapters import kube_kinds as kinds
 from joiner.pools import Conditions
 from joiner.reporting.event_limits import EVENTS_AT_ONCE
@@ -112,6 +114,19 @@ def test_a_pause_is_shown_on_an_invalid_pool_too(cluster: SimulatedCluster) -> N
     assert sorted((each["regarding"]["name"], each["regarding"]["uid"]) for each in told) == sorted(
         [("broken", "u-9"), (NODEPOOL["metadata"]["name"], NODEPOOL["metadata"].get("uid", ""))]
     )
+
+
+@pytest.mark.parametrize(("limits", "reasons"), [({"cpu": "1000"}, ["expired"]), ({"cpu": "-5"}, [])])
+def test_the_nodes_of_a_pool_expire_unless_it_is_invalid(
+    cluster: SimulatedCluster, limits: dict[str, str], reasons: list[str]
+) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"template": {"spec": {"expireAfter": "720h"}}}})
+    cluster.scale_up("up-1")
+    cluster.kube.patch(kinds.NODEPOOLS, "default", {"spec": {"limits": limits}})
+    cluster.now += timedelta(hours=721)
+
+    assert [each["reason"] for each in cluster.survey("s1")[0]["retire"]] == reasons
 
 
 def test_a_pause_is_shown_on_pending_pods_once_in_ten_minutes(cluster: SimulatedCluster) -> None:

@@ -17,7 +17,7 @@ from joiner.lifecycle.checks.unregistered_claims import NEVER_JOINED
 from joiner.lifecycle.checks.unwatched_claims import UNWATCHED_CLAIMS
 from joiner.lifecycle.emptiness import SETTLING, SHORTEST
 from joiner.lifecycle.retirement import RetirementReason, RetirementRequest
-from joiner.pools import Disruption, DisruptionBudget, NodeClaim, NodeClassRef, NodePool
+from joiner.pools import Disruption, DisruptionBudget, InvalidManifest, NodeClaim, NodeClassRef, NodePool
 from tests.unit.lifecycle.joining_nodes import NOON, claim, daemon_pod, node, pod
 
 AGO = NOON - timedelta(hours=1)
@@ -84,14 +84,11 @@ def test_a_node_claim_goes_at_its_own_age_limit() -> None:
 @pytest.mark.parametrize("kind", ["NodeClaim", "Machine"])
 def test_the_nodes_of_an_invalid_pool_do_not_expire(kind: str) -> None:
     """Whether the expiration of the pool is graceful is not known while it cannot be read."""
-    of_pool = {"NodeClaim": "nodepools", "Machine": "provisioners"}[kind]
     old = running("a", kind=kind, expire_after=60)
-    there: dict[str, Any] = {of_pool: [{"metadata": {"name": "default"}}]}
+    wrong = InvalidManifest(old.pool_key, "spec.limits", "-5", "give at least 0")
 
-    assert EXPIRED.find(survey(old, pools=(), lists=there)) == []
-    assert summarise(EXPIRED.find(survey(old, pools=(), lists={}))) == (
-        [("a", "expired", 0)] if kind == "NodeClaim" else []
-    )
+    assert EXPIRED.find(survey(old, pools=(), problems=(wrong,))) == []
+    assert summarise(EXPIRED.find(survey(old, pools=()))) == ([("a", "expired", 0)] if kind == "NodeClaim" else [])
 
 
 def test_a_machine_goes_at_the_age_that_its_provisioner_now_has() -> None:

@@ -37,12 +37,8 @@ def find_expired_claims(survey: ClusterSurvey) -> list[DueRetirement]:
 
 def _invalid_pools(survey: ClusterSurvey) -> frozenset[str]:
     """Return the keys of the pools that are there and cannot be read."""
-    there = {
-        f"{kind}/{manifest['metadata']['name']}"
-        for plural, kind in (("nodepools", "NodePool"), ("provisioners", "Provisioner"))
-        for manifest in survey.lists.get(plural) or ()
-    }
-    return frozenset(there - {pool.key for pool in survey.pools})
+    broken = {problem.object for problem in survey.problems if problem.severity == "error"}
+    return frozenset(broken - {pool.key for pool in survey.pools})
 
 
 EXPIRED = RetirementCheck("expired", find_expired_claims)

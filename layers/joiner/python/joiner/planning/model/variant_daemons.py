@@ -15,29 +15,25 @@ from joiner.pools import NodePool
 
 
 class OffersBesideDaemons:
-    """The offers of one pool by the labels of a variant. Variants that no daemon distinguishes share their offers."""
+    """The offers of one pool by the labels of a variant. Variants that no daemon distinguishes share their offers.
+    ``rules`` are those of daemons about each open label."""
 
     def __init__(self, pool: NodePool, offer_set: OfferSet, groups: PodGroups) -> None:
         """``offer_set`` has the offers beside the daemons that have no rules about open labels."""
         self._offer_set = offer_set
         self._overhead = DaemonOverhead(pool, groups, of_open_labels=True)
-        self._rules: dict[str, list[ValueSet]] = {key: [] for key in open_keys(pool)}
+        self.rules: dict[str, list[ValueSet]] = {key: [] for key in open_keys(pool)}
         for at in self._overhead.positions:
             for rule in rules_of_daemon(groups.daemons[at][0]):
-                for key in self._rules.keys() & rule.keys():
-                    self._rules[key].append(rule[key])
-
-    @property
-    def rules(self) -> Mapping[str, list[ValueSet]]:
-        """The rules of daemons about each open label."""
-        return self._rules
+                for key in self.rules.keys() & rule.keys():
+                    self.rules[key].append(rule[key])
 
     def on(self, labels: Mapping[str, str]) -> OfferSet:
         """Return the offers of nodes with these values of the open labels."""
         if not self._overhead.positions:
             return self._offer_set
         verdicts = tuple(
-            labels.get(key, ABSENT) in values for key, each in sorted(self._rules.items()) for values in each
+            labels.get(key, ABSENT) in values for key, each in sorted(self.rules.items()) for values in each
         )
         # An offer set belongs to one pool and its daemons, so the verdicts determine the result.
         return (

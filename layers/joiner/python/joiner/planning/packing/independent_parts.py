@@ -26,19 +26,14 @@ class IndependentPart:
     @classmethod
     def of(cls, whole: PackingProblem, items: Whole) -> "IndependentPart":
         """Return the part with these items."""
-        offers = np.flatnonzero(whole.open[:, items].any(axis=1))
+        mine = whole.with_items(items)
+        offers = np.flatnonzero(mine.open.any(axis=1))
         part = replace(
-            whole,
-            need=whole.need[items],
-            demand=whole.demand[items],
-            free=whole.free[offers],
-            price=whole.price[offers],
-            domain=whole.domain[offers],
-            open=whole.open[np.ix_(offers, items)],
-            asks=whole.asks[:, items],
-            counts=whole.counts[:, items],
-            members=(),
-            merged=None,
+            mine,
+            free=mine.free[offers],
+            price=mine.price[offers],
+            domain=mine.domain[offers],
+            open=mine.open[offers],
         )
         return cls(items, offers, part)
 

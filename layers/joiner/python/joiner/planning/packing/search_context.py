@@ -101,16 +101,7 @@ def _tightening_steps(items: int) -> float:
 def _solve_small(problem: PackingProblem, demand: Whole, among: Marks | None) -> Relaxation:
     """Return the relaxation of a small demand, by a program without the other items."""
     items = np.flatnonzero(demand)
-    few = replace(
-        problem,
-        need=problem.need[items],
-        demand=demand[items],
-        open=problem.open[:, items],
-        asks=problem.asks[:, items],
-        counts=problem.counts[:, items],
-        members=(),
-        merged=None,
-    )
+    few = replace(problem.with_items(items), demand=demand[items])
     found = ResourceLp(few).solve(demand[items], among)
     worth = np.zeros(problem.items)
     worth[items] = found.worth

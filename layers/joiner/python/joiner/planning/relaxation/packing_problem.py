@@ -83,6 +83,19 @@ class PackingProblem:
         capped: Marks = self.asks & self.counts
         return capped
 
+    def with_items(self, items: Whole) -> "PackingProblem":
+        """Return the problem with these items only, without groups and without its merged form."""
+        return replace(
+            self,
+            need=self.need[items],
+            demand=self.demand[items],
+            open=self.open[:, items],
+            asks=self.asks[:, items],
+            counts=self.counts[:, items],
+            members=(),
+            merged=None,
+        )
+
     def clashing(self, counts: Whole) -> Marks:
         """Return which of these contents (rows with the number of pods of each item) violate a rule about hosts."""
         if not len(self.caps):
