@@ -73,9 +73,15 @@ def remove(kube: KubeApi, instance: Ec2Instance) -> bool:
 
 
 def remove_pods(kube: KubeApi, node: str) -> None:
-    """Delete the pods of a node at once, as the pod garbage collector does a minute after the node is gone."""
+    """Delete the pods of a node at once, as the pod garbage collector does a minute after the node is gone.
+
+    As that collector does, it first asks whether there is a node of this name again: then the pods are its own.
+    """
     options: dict[str, Any] = {"gracePeriodSeconds": 0}
-    for pod in kube.items(f"/api/v1/pods?fieldSelector=spec.nodeName={node}"):
+    pods = kube.items(f"/api/v1/pods?fieldSelector=spec.nodeName={node}")
+    if kube.find(f"/api/v1/nodes/{node}") is not None:
+        return
+    for pod in pods:
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
         try:
             kube.call("DELETE", path, options)

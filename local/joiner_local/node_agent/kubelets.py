@@ -157,7 +157,9 @@ class SimulatedKubelets:
             cloud_controller.initialize(self.kube, instance, self.aws.zone_ids[instance.zone], node)
         except Unbootable as error:
             self._say(kubelet, str(error))
-            kubelet.phase = "refused"
+            with self._lock:
+                if kubelet.phase != "ended":
+                    kubelet.phase = "refused"
         except NotYet as error:
             self._say(kubelet, str(error))
             self._later(AGAIN, lambda: self._join(kubelet, boots))
@@ -225,14 +227,13 @@ class SimulatedKubelets:
             log.info("%s is gone: node %s deleted", kubelet.instance.id, kubelet.instance.name)
 
     def node_deleted(self, name: str) -> None:
-        """Handle a deleted Node. If its instance is gone, too, its pods are removed."""
+        """Handle a deleted Node. If its instance is gone, too, its pods are removed.
+
+        An address, and with it a name, is used again: every instance that had the name must be gone.
+        """
         with self._lock:
-            ended = [
-                kubelet
-                for kubelet in self._kubelets.values()
-                if kubelet.instance.name == name and kubelet.phase == "ended"
-            ]
-        if ended:
+            phases = [kubelet.phase for kubelet in self._kubelets.values() if kubelet.instance.name == name]
+        if phases and all(phase == "ended" for phase in phases):
             self._do(lambda: cloud_controller.remove_pods(self.kube, name))
 
     # --- work ---

@@ -64,7 +64,7 @@ def build_user_data(
 
 
 def _names_max_pods(text: str) -> bool:
-    """Return whether user data sets the number of pods; the families refuse what cannot be read.
+    r"""Return whether user data sets the number of pods; the families refuse what cannot be read.
 
     >>> _names_max_pods("[settings.kubernetes]\nmax-pods = 20"), _names_max_pods("# maxPods: see the wiki")
     (True, False)
