@@ -283,6 +283,26 @@ def _clear_left() -> None:
                 shutil.rmtree(root, ignore_errors=True)
 
 
+@contextmanager
+def temporary_root(within: Path | None = None) -> Iterator[Path]:
+    """Yield a folder for a stack, and delete it in the end. After an error its logs stay, which the error may name."""
+    root = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=within))
+    logs = root / "log"
+    kept: set[Path] = set()
+    try:
+        yield root
+    except Exception as error:
+        if logs.is_dir():
+            kept.add(logs)
+            error.add_note(f"the logs are kept in {logs}")
+        raise
+    finally:
+        for each in set(root.iterdir()) - kept:
+            shutil.rmtree(each, ignore_errors=True) if each.is_dir() else each.unlink(missing_ok=True)
+        if not kept:
+            shutil.rmtree(root, ignore_errors=True)
+
+
 def main() -> int:
     """Run the demonstration. Exit code: 0 if it was complete; 1 if not, with the reason on standard error; 130 after an
     interrupt.
@@ -294,14 +314,14 @@ def main() -> int:
     parser.add_argument("--root", type=Path, help="folder of the stack; by default a temporary one")
     root = parser.parse_args().root
     _clear_left()
-    with tempfile.TemporaryDirectory(prefix=TEMPORARY, ignore_cleanup_errors=True) as temporary:
-        try:
+    try:
+        with temporary_root() as temporary:
             console = Console(soft_wrap=True) if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, soft_wrap=True)
-            Demonstration(console, root or Path(temporary)).run()
-        except (StackFailed, DeploymentFailed, WatchTimeout, ApiError) as error:
-            print(f"the demo stopped: {error}", file=sys.stderr)
-            return 1
-        except KeyboardInterrupt:
-            print("the demo was interrupted", file=sys.stderr)
-            return 130
+            Demonstration(console, root or temporary).run()
+    except (StackFailed, DeploymentFailed, WatchTimeout, ApiError) as error:
+        print("\n".join([f"the demo stopped: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("the demo was interrupted", file=sys.stderr)
+        return 130
     return 0
