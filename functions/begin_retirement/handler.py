@@ -272,7 +272,7 @@ class RetirementStart:
         failure = replace(failure, message=failure.message + hold)
         after = claim.with_condition(failure.condition, "False", failure.reason, failure.message, at=now)
         try:
-            write_status(self._kube, after)
+            after = write_status(self._kube, after)
         except NotFound:
             return claim, failure
         return after, failure

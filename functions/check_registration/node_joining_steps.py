@@ -101,7 +101,7 @@ class NodeRegistration:
             return progress
         claim = claim.with_condition(name, "Unknown", trouble, progress.message, at=self._now)
         try:
-            write_status(self._kube, claim)
+            claim = write_status(self._kube, claim)
         except KubeError as refusal:
             return replace(progress, message=f"{progress.message}; could not be reported now: {refusal}")
         return replace(progress, claim=claim, events=(*progress.events, event))
@@ -130,7 +130,7 @@ class NodeRegistration:
             event = self._note_failed(progress, reason, event)
             self._records.unassign(claim.name)
             claim = claim.with_condition(CONDITION_OF_REASON[reason], "False", reason, event.note, at=self._now)
-            write_status(self._kube, claim)
+            claim = write_status(self._kube, claim)
         except CALL_FAILURES as refusal:
             return replace(progress, stage="waiting", message=f"{message}; could not be given up now: {refusal}")
         events, outcome = (*progress.events, event), reason if reason == REGISTRATION_TIMEOUT else ""
@@ -157,7 +157,7 @@ class NodeRegistration:
             node = self._patch(claim, node)
         if not claim.registered or claim.node_name != node.name:
             claim = claim.as_registered(node.name, at=self._now, opens_by=self._now + node_deadlines.INITIALIZATION)
-            write_status(self._kube, claim)
+            claim = write_status(self._kube, claim)
             events += reporting.report_registered(claim, node)
         assessed = assess_registered(claim, node)
         trouble = "" if fresh else assessed.trouble

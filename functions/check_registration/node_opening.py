@@ -208,7 +208,7 @@ class NodeOpening:
             self._records.note_ready(claim, node)
             self._records.unassign(claim.name)
             claim = claim.as_initialized(at=self._now, capacity=node.capacity, allocatable=node.allocatable)
-            write_status(self._kube, claim)
+            claim = write_status(self._kube, claim)
         except CALL_FAILURES as refusal:  # the next check repeats what is missing
             return replace(progress, stage="registered", message=f"could not be opened now: {refusal}")
         self._end_back_off(claim)

@@ -17,7 +17,7 @@ from joiner.adapters import documents, environment, metrics
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.drift_detections import DriftDetections
 from joiner.adapters.kube import Kube
-from joiner.adapters.kube_claims import kind_of
+from joiner.adapters.kube_claims import kind_of, write_conditions
 from joiner.adapters.kube_errors import KubeError, NotFound
 from joiner.adapters.kube_events import publish_events
 from joiner.adapters.parallel_calls import UNBOUNDED, TimeLeft, call_each_in_time
@@ -28,7 +28,7 @@ from joiner.disruption.drift import DRIFTED, DesiredNodes, NotCompared, apply_dr
 from joiner.disruption.ended_capacity_reservations import ON_DEMAND_LABELS, has_left_reservation, relabel_claim
 from joiner.lifecycle.declared_status import find_status_patch
 from joiner.planning import Snapshot
-from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass, complete_classes, write_claim_status
+from joiner.pools import InvalidManifest, NodeClaim, ResolvedNodeClass, complete_classes
 from joiner.reporting.drift_events import report_drift, report_ended_reservation
 from joiner.reporting.events import Event
 from joiner.reporting.plan_events import report_class_not_ready, report_mistakes
@@ -173,11 +173,9 @@ class DriftDetection:
         return desired, sorted(world.claims, key=lambda claim: claim.key), declared
 
     def _write(self, change: ClaimChange) -> None:
-        """Write one claim. A status that another function wrote meanwhile is not overwritten: `Conflict`."""
         claim = change.after
         if change.condition_changes:
-            status = {**write_claim_status(claim), "metadata": {"resourceVersion": claim.resource_version}}
-            self._kube.patch(kind_of(claim), claim.name, status, subresource="status")
+            write_conditions(self._kube, claim)
         if change.stamped:
             self._kube.patch(kind_of(claim), claim.name, {"metadata": {"annotations": dict(change.stamped)}})
 

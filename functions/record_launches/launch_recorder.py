@@ -190,8 +190,7 @@ class LaunchRecorder:
             zone_id=launch.zone_ids.get(instance.zone, ""),
         )
         try:
-            write_metadata(self._kube, after)
-            write_status(self._kube, after)
+            after = write_status(self._kube, write_metadata(self._kube, after))
         except NotFound:  # a person deleted it: see _log_lost_claims
             return None
         logger.info("launched", nodeclaim=claim.name, nodepool=claim.pool, instance=instance.instance_id)

@@ -1,12 +1,13 @@
 """Claims in the cluster: `NodeClaim` is one value for the two kinds NodeClaim and Machine of the API server."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.finalizers import delete_and_release
 from joiner.adapters.kube import Kube
 from joiner.adapters.kube_errors import Conflict, NotFound
+from joiner.adapters.kube_patches import TRIES
 from joiner.lifecycle.copied_claims import RECORDS
 from joiner.names import LEAVING, TERMINATION_FINALIZER
 from joiner.pools import (
@@ -71,22 +72,65 @@ def write_adoption(kube: Kube, claim: NodeClaim) -> bool:
     return bool(copied)
 
 
-def write_status(kube: Kube, claim: NodeClaim) -> None:
-    """Write the claim's status."""
-    kube.patch(kind_of(claim), claim.name, write_claim_status(claim), subresource="status")
+def write_status(kube: Kube, claim: NodeClaim) -> NodeClaim:
+    """Write the claim's status and return the claim as it is written.
+
+    Raises:
+        NotFound: the claim is gone, or another one has its name.
+        Conflict: the claim changed between every read and its patch.
+    """
+    return _write_status(kube, claim, write_claim_status)
 
 
-def write_conditions(kube: Kube, claim: NodeClaim) -> None:
-    """Write the claim's conditions; one that is missing in `claim` is removed."""
-    changes = {"status": {"conditions": write_claim_status(claim)["status"].get("conditions", [])}}
-    kube.patch(kind_of(claim), claim.name, changes, subresource="status")
+def write_conditions(kube: Kube, claim: NodeClaim) -> NodeClaim:
+    """Write the claim's conditions alone, as `write_status` does; one that was read and is missing now is removed."""
+    return _write_status(kube, claim, _conditions_of)
 
 
-def write_metadata(kube: Kube, claim: NodeClaim) -> None:
-    """Write the claim's labels and annotations; existing ones that are not named stay."""
-    kube.patch(
-        kind_of(claim), claim.name, {"metadata": {"labels": dict(claim.labels), "annotations": dict(claim.annotations)}}
+def _conditions_of(claim: NodeClaim) -> dict[str, Any]:
+    return {"status": {"conditions": write_claim_status(claim)["status"].get("conditions", [])}}
+
+
+def _write_status(kube: Kube, claim: NodeClaim, status_of: Callable[[NodeClaim], dict[str, Any]]) -> NodeClaim:
+    """Patch the status of the version that was read.
+
+    A merge patch replaces the list of conditions, and other executions write some of them. A claim that changed is
+    therefore read again, and gets the conditions that this caller changed.
+    """
+    current = claim if claim.resource_version else _on_newest(kube, claim)
+    for _ in range(TRIES - 1):
+        try:
+            return _patch_status(kube, current, status_of)
+        except Conflict:
+            current = _on_newest(kube, claim)
+    return _patch_status(kube, current, status_of)
+
+
+def _patch_status(kube: Kube, claim: NodeClaim, status_of: Callable[[NodeClaim], dict[str, Any]]) -> NodeClaim:
+    guard = {"metadata": {"resourceVersion": claim.resource_version}}
+    return _with_changes(
+        claim, kube.patch(kind_of(claim), claim.name, {**status_of(claim), **guard}, subresource="status")
     )
+
+
+def _on_newest(kube: Kube, claim: NodeClaim) -> NodeClaim:
+    """Return the claim with the conditions that were written since it was read, beside its own changes."""
+    newest = kube.get(kind_of(claim), claim.name)
+    if newest["metadata"]["uid"] != claim.uid:
+        raise NotFound(f"{claim.key} is gone: another claim has its name", status=404)
+    return _with_changes(claim, newest)
+
+
+def _with_changes(claim: NodeClaim, manifest: Mapping[str, Any]) -> NodeClaim:
+    return claim.rebased(read_node_claim({"kind": claim.kind, "apiVersion": claim.api_version, **manifest}))
+
+
+def write_metadata(kube: Kube, claim: NodeClaim) -> NodeClaim:
+    """Write the claim's labels and annotations; existing ones that are not named stay. Returns the claim as it is
+    written, with the conditions that others wrote meanwhile.
+    """
+    changes = {"metadata": {"labels": dict(claim.labels), "annotations": dict(claim.annotations)}}
+    return _with_changes(claim, kube.patch(kind_of(claim), claim.name, changes))
 
 
 def delete_claim(kube: Kube, claim: NodeClaim) -> None:

@@ -118,6 +118,21 @@ class Conditions:
         """Return these conditions without the one of this type."""
         return Conditions(tuple(condition for condition in self.items if condition.type != name))
 
+    def rebased(self, read: "Conditions", newest: "Conditions") -> "Conditions":
+        """Return ``newest`` with every change that leads from ``read`` to these conditions.
+
+        >>> launched = Conditions((Condition("Launched", "True"),))
+        >>> drifted = Conditions((*launched, Condition("Drifted", "True")))
+        >>> registered = Conditions((*launched, Condition("Registered", "True")))
+        >>> [condition.type for condition in registered.rebased(launched, drifted)]
+        ['Launched', 'Drifted', 'Registered']
+        """
+        before = {condition.type: condition for condition in read}
+        removed = before.keys() - {condition.type for condition in self}
+        changed = {each.type: each for each in self if before.get(each.type) != each}
+        kept = [changed.pop(each.type, each) for each in newest if each.type not in removed]
+        return Conditions((*kept, *changed.values()))
+
     def with_ready(self, *dependents: str, at: datetime, generation: int | None = None) -> "Conditions":
         """Return these conditions with ``Ready`` computed from its dependents.
 

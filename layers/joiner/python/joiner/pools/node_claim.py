@@ -79,6 +79,7 @@ class NodeClaim:
     capacity: Resources = field(default_factory=Resources)
     allocatable: Resources = field(default_factory=Resources)
     conditions: Conditions = field(default_factory=Conditions)
+    conditions_read: Conditions = field(default_factory=Conditions, compare=False)
     finalizers: tuple[str, ...] = (names.TERMINATION_FINALIZER,)
     created: datetime | None = None
     deletion: datetime | None = None
@@ -176,6 +177,18 @@ class NodeClaim:
     def without_condition(self, name: str) -> "NodeClaim":
         """Return this claim without one condition."""
         return replace(self, conditions=self.conditions.without(name))
+
+    def rebased(self, newest: "NodeClaim") -> "NodeClaim":
+        """Return this claim at the version of ``newest``, with the conditions that others wrote since it was read.
+
+        Ready is computed from both, at the time of the latest condition.
+        """
+        conditions = self.conditions.rebased(self.conditions_read, newest.conditions)
+        since = [condition.since for condition in conditions if condition.since]
+        if since and any(condition.type == "Ready" for condition in conditions):
+            conditions = conditions.with_ready(*LIFE, at=max(since), generation=newest.generation or None)
+        version = newest.resource_version
+        return replace(self, conditions=conditions, conditions_read=newest.conditions, resource_version=version)
 
     def as_launched(
         self,
