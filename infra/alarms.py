@@ -235,7 +235,8 @@ class Alarms(Construct):
             dead_letters.metric_approximate_number_of_messages_visible(period=FIVE_MINUTES),
             1,
             1,
-            "An interruption notice could not be delivered or handled: read the dead-letter queue.",
+            "An interruption notice could not be delivered or handled: read the dead-letter queue. Do not send its "
+            "messages again: the policy of the queue refuses them, and sweeps find what became of the instances.",
         )
         # A message that exceeds the retention period of the queue does not become a dead letter
         self._alarm_from(

@@ -228,12 +228,13 @@ def _allow_access_entries(
 
 
 def _entries_of(settings: Settings, where: AccountRegion) -> list[str]:
-    """Return the ARNs of the access entries of the node roles: EKS names the role, and ends them with an id. Whether
-    the name of a role with a path has the path is not documented."""
+    """Return the ARNs of the access entries of the node roles: EKS names the role, and ends them with an id. Not
+    documented are the ARN for which EKS checks the tags of an entry that is created, which has no id yet, and whether
+    the name of a role with a path has the path."""
     entries = f"arn:{where.partition}:eks:{where.region}:{where.account}:access-entry/{settings.cluster}"
     named = settings.node_roles.names or (node_role_name(settings),)
     roles = dict.fromkeys(each for name in named for each in (name, bare_role_name(name)))
-    return [f"{entries}/role/{where.account}/{role}/*" for role in roles]
+    return [f"{entries}/role/{where.account}/{role}{end}" for role in roles for end in ("", "/*")]
 
 
 def _allow_removing_own_role(settings: Settings, where: AccountRegion) -> list[iam.PolicyStatement]:

@@ -92,9 +92,9 @@ class NodeMarking:
         """
         lease = self._ledger.renew(task.execution.arn, task.lease_number, lease_until)
         actions = documents.get_proposal(self._store, proposal).actions
+        self._undo_own(task)
         if lease.rings != rings:  # new pods may need the free resources that the proposal uses
             return _answer("", (), [(one, "the doorbell rang after the snapshot") for one in actions])
-        self._undo_own(task)
         claims = index_by_name(list_claims(self._kube).claims)
         nodes = list_nodes_by_instance(self._kube)
         leaving = self._pools_with_leaving_nodes(claims, int(now.timestamp()))

@@ -85,7 +85,7 @@ class ClaimRebuilding:
             claim = rebuilt_claim(node, pools.get(pool_key_of(node)), called, at=now, execution=execution)
             made = self._create(claim) if claim is not None else None
             if claim is not None and made is not None:
-                return write_status(self._kube, replace(claim, uid=made.uid, resource_version=made.resource_version))
+                return write_status(self._kube, replace(claim, uid=made.uid).rebased(made))
         return None
 
     def _create(self, claim: NodeClaim) -> NodeClaim | None:

@@ -49,8 +49,8 @@ class InstanceHealth:
             return [UNKNOWN.format(code=reason.code, remedy=BUSY if reason.busy else REFUSED)]
         impaired, before = find_impaired(statuses, claims), self._impairments.since()
         moment = int(now.timestamp())
+        self._withdraw(before.keys() - set(impaired), claims)  # first: what is not kept is not found again
         self._impairments.keep(impaired, before, moment)
-        self._withdraw(before.keys() - set(impaired), claims)
         since = {instance: before.get(instance, moment) for instance in impaired}
         pools = find_impaired_pools(impaired, {instance: claim.pool for instance, claim in claims.items()})
         blocked = {instance for instance in impaired if claims[instance].pool in pools}

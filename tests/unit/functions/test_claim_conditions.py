@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -152,3 +152,25 @@ def test_a_claim_that_changes_all_the_time_is_a_conflict(kube: FakeKube, kind: s
     kube.fault = change
     with pytest.raises(Conflict):
         write_status(kube, set_condition(old, "Registered"))
+
+
+@pytest.mark.parametrize("write", [write_status, write_conditions])
+def test_a_condition_that_another_execution_changed_otherwise_is_judged_again(
+    kube: FakeKube, kind: str, write: Callable[..., NodeClaim]
+) -> None:
+    old = read(kube, kind)
+    write_conditions(kube, set_condition(read(kube, kind), "Registered"))
+
+    with pytest.raises(Conflict, match=f"{kind}/{NAME}: condition Registered was changed meanwhile"):
+        write(kube, set_condition(old, "Registered", "False"))
+
+    assert statuses(read(kube, kind))["Registered"] == "True"
+
+
+def test_a_condition_that_another_execution_changed_in_the_same_way_is_no_conflict(kube: FakeKube, kind: str) -> None:
+    old = read(kube, kind)
+    write_conditions(kube, set_condition(read(kube, kind), "Registered"))
+
+    write_conditions(kube, old.with_condition("Registered", "True", "Registered", "", at=NOON + timedelta(hours=1)))
+
+    assert statuses(read(kube, kind))["Registered"] == "True"

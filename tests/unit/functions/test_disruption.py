@@ -142,11 +142,19 @@ def test_an_attempt_after_one_that_marked_some_nodes_begins_anew(grown: Simulate
 def test_what_an_earlier_attempt_marked_and_this_one_drops_is_open_again(grown: SimulatedCluster) -> None:
     marked(grown, REMOVED)
 
-    answer = marked(grown, REMOVED, rings=1, again=True)
-    assert answer["marked"] == [] and is_tainted(grown, "node-1"), "with a ring, DISRUPT undoes it"
-
     grown.kube.objects["nodes", "", "node-1"]["metadata"]["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
     answer = marked(grown, replace(REMOVED, moves={}), again=True)
+
+    assert answer["marked"] == []
+    assert not is_tainted(grown, "node-1") and reason_of(grown, "default-1") == "" and records(grown).all() == []
+
+
+def test_what_an_earlier_attempt_marked_is_open_again_after_a_ring(grown: SimulatedCluster) -> None:
+    """The pod that rang may need the free resources of these nodes, and DISRUPT ends without marks."""
+    marked(grown, REMOVED)
+    assert is_tainted(grown, "node-1")
+
+    answer = marked(grown, REMOVED, rings=1, again=True)
 
     assert answer["marked"] == []
     assert not is_tainted(grown, "node-1") and reason_of(grown, "default-1") == "" and records(grown).all() == []

@@ -1,19 +1,24 @@
 """Instances that EC2 reports to be in trouble: failing status checks, scheduled events, rebalance recommendations."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
+from functions.survey_instances.status_checks import InstanceHealth
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.disruption_items import LastProposal
 from joiner.adapters.disruptions import Disruptions
+from joiner.adapters.ec2_client import Ec2
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.lasting_records import KEPT
 from joiner.adapters.orphan_records import Impairments
 from joiner.adapters.rebalance_recommendations import Recommendations
 from joiner.adapters.retirements import Retirements
 from joiner.item_keys import RECOMMENDED
+from joiner.lifecycle.checks.instance_survey import SeenClaim
 from joiner.pools import NodeClaim, read_manifests
 from tests.unit.functions.fake_ec2 import refused
 from tests.unit.functions.fake_kube import HELD
@@ -341,3 +346,33 @@ def test_a_recommended_node_is_drained_with_respect_for_the_budgets_of_its_pods(
         f"pod default/{pod['metadata']['name']} {HELD}",
     )
     assert standing.ec2.instances[claim.instance_id]["State"]["Name"] == "running"
+
+
+@dataclass
+class ThrottledTable:
+    """A client of DynamoDB whose updates of retirements are throttled."""
+
+    client: Any
+
+    def query(self, **asked: Any) -> Any:
+        return self.client.query(**asked)
+
+    def update_item(self, **_: Any) -> Any:
+        raise ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "UpdateItem")
+
+
+def test_a_recovery_that_could_not_be_written_is_found_by_the_next_sweep(standing: SimulatedCluster) -> None:
+    claim = first(standing)
+    standing.ec2.statuses[claim.instance_id] = IMPAIRED
+    for number in range(3):
+        swept(standing, number)
+    standing.ec2.statuses.clear()
+    throttled = Retirements(ThrottledTable(standing.ledger._client), standing.ledger._table)
+    health = InstanceHealth(Ec2(standing.ec2, "shared"), memory(standing, Impairments), throttled)
+    seen = [SeenClaim(claim.name, claim.kind, claim.provider_id, registered=True, pool=claim.pool_key)]
+
+    with pytest.raises(ClientError, match="ThrottlingException"):
+        health.record(seen, standing.now, acting=True)
+
+    assert [name for name, _ in retired(swept(standing, 4))] == []
+    assert memory(standing, Retirements).of(claim.name).reasons == ()

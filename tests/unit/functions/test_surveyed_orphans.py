@@ -12,6 +12,7 @@ from functions.survey_instances.optional_calls import OptionalCalls
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.disruptions import Disruptions
 from joiner.adapters.ec2_client import Ec2
+from joiner.adapters.kube_claims import write_conditions
 from joiner.adapters.kube_errors import Unreachable
 from joiner.adapters.orphan_records import Absences, Impairments
 from joiner.adapters.payload import Execution, Task
@@ -242,6 +243,20 @@ def test_rebuilding_again_changes_nothing_and_a_claim_that_came_meanwhile_stays(
         "rebuilt": [],
         "left": [],
     }
+
+
+def test_a_claim_that_came_meanwhile_keeps_its_conditions(standing: SimulatedCluster) -> None:
+    claim = claims(standing)[0]
+    marked = claim.with_condition("Drifted", "True", "NodePoolDrifted", "", at=standing.now)
+    write_conditions(standing.kube, marked.without_condition("Initialized"))
+    asked = [{"instance": claim.instance_id, "node": claim.node_name, "claim": claim.name}]
+    task = Task(Execution("sweep-s2", arn("sweep-s2"), ""), CLUSTER, 0, 1)
+
+    answer = rebuild_claims.ClaimRebuilding(standing.kube).answer(task, asked, standing.now)
+
+    (now,) = (each for each in claims(standing) if each.name == claim.name)
+    assert answer["left"] == []
+    assert now.conditions["Drifted"].reason == "NodePoolDrifted"
 
 
 def test_a_node_whose_claims_name_is_taken_by_another_instance_gets_one_of_its_own(standing: SimulatedCluster) -> None:

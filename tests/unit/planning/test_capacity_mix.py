@@ -120,3 +120,14 @@ def test_after_a_scale_down_that_left_spot_nodes_alone_new_nodes_are_on_demand()
 
     assert capacity_types(plan) == {"on-demand": 3}
     assert capacity_types(few) == {"on-demand": 1}
+
+
+def test_first_fit_on_spot_is_no_comparison_for_a_plan_that_keeps_the_mix() -> None:
+    waiting = pods(10, cpu="1500m")
+    free, mixed_plan = (checked(cluster(waiting, pool)) for pool in (node_pool(**LARGE), mixed("spot=50%", **LARGE)))
+
+    assert free.greedy_price_per_hour is not None and free.greedy_price_per_hour >= free.price_per_hour - 1e-9
+    assert mixed_plan.price_per_hour > free.price_per_hour
+    assert mixed_plan.greedy_price_per_hour is None
+    [warning] = mixed_plan.warnings
+    assert "/h more and is no part of the lower bound" in warning

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot
 from joiner.planning.effort import Effort
+from joiner.planning.plan_policies import PlanTolerances
 from joiner.planning.planner import plan
 from tests.law_settings import examples
 from tests.plan_checker.amounts import amount
@@ -96,6 +97,17 @@ def test_no_plan_with_rules_is_more_expensive_than_a_first_fit_that_keeps_them(c
 
     assert made.greedy_price_per_hour is None or made.price_per_hour <= made.greedy_price_per_hour + 1e-9
     assert made.greedy_price_per_hour is None or not made.pending
+
+
+@SLOW_IS_FINE
+@given(kinds)
+def test_fewer_nodes_and_more_zones_cost_no_more_than_the_plan_says_beside_first_fit(asked: Kinds) -> None:
+    snapshot = Snapshot.from_lists({"pods": manifests(asked), "nodepools": [node_pool()]})
+
+    made = plan(snapshot, Catalogue.from_json(CATALOGUE), classes=CLASSES, tolerances=PlanTolerances(0.02, 0.05))
+
+    assert made.greedy_price_per_hour is not None
+    assert made.price_per_hour - made.simplified.price_per_hour <= made.greedy_price_per_hour + 1e-9
 
 
 @pytest.mark.parametrize("number", [300, 1000, 3000])

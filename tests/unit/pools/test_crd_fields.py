@@ -198,6 +198,18 @@ def test_the_description_of_a_field_without_effect_states_it(row: UnsupportedFie
     assert "no effect" in schema["description"]
 
 
+IDLE_TEXTS = re.compile(r"\bnot used\b|\bno effect\b|\byet\b|\bnot supported\b|\bignored\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("kind", sorted(FIELDS))
+def test_no_description_of_a_field_that_is_acted_upon_denies_it(kind: str) -> None:
+    acted = {row.path for row in ROWS if row.kind == kind and row.use == "acted upon"}
+
+    denied = {path: FIELDS[kind][path].get("description", "") for path in acted}
+
+    assert {path: text for path, text in denied.items() if IDLE_TEXTS.search(text)} == {}
+
+
 def test_the_page_is_current() -> None:
     current = render(ROWS, KEYS)
 

@@ -77,7 +77,8 @@ def write_status(kube: Kube, claim: NodeClaim) -> NodeClaim:
 
     Raises:
         NotFound: the claim is gone, or another one has its name.
-        Conflict: the claim changed between every read and its patch.
+        Conflict: the claim changed between every read and its patch, or another writer changed the same condition to
+            something else: the caller has to judge again.
     """
     return _write_status(kube, claim, write_claim_status)
 
@@ -122,7 +123,10 @@ def _on_newest(kube: Kube, claim: NodeClaim) -> NodeClaim:
 
 
 def _with_changes(claim: NodeClaim, manifest: Mapping[str, Any]) -> NodeClaim:
-    return claim.rebased(read_node_claim({"kind": claim.kind, "apiVersion": claim.api_version, **manifest}))
+    newest = read_node_claim({"kind": claim.kind, "apiVersion": claim.api_version, **manifest})
+    if conflicts := claim.find_conflicts(newest):
+        raise Conflict(f"{claim.key}: condition {', '.join(conflicts)} was changed meanwhile", status=409)
+    return claim.rebased(newest)
 
 
 def write_metadata(kube: Kube, claim: NodeClaim) -> NodeClaim:

@@ -20,20 +20,14 @@ from joiner.launching.image_families.node_settings import ClusterDescription, Us
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market_type
+from joiner.launching.launch_template_limits import Images, count_templates, limit_templates
 from joiner.launching.node_interfaces import NO_FEATURES, lacks_public_address
 from joiner.launching.subnet_choice import SubnetChoice
 from joiner.launching.user_data import build_user_data, build_user_data_by_type
 from joiner.pools import NodeClaim, NodeClass, NodePool, ResolvedNodeClass, Subnet
 from joiner.pools.capacity_reservations import CapacityReservation
 
-Images = tuple[tuple[LaunchOffering, str], ...]
-"""Offerings in the order of preference, each with its image."""
-
 MAXIMUM_CLAIMS = 50  # limits the number of nodes that one throttled request affects
-
-MAXIMUM_TEMPLATE_BYTES: Final = 150_000
-"""Of user data, in all templates of a launch. In base64, and with the rest of the launch, an item of DynamoDB has at
-most 400 KB."""
 
 SHARED: Final = 0.75
 """Smallest part of a claim's offerings that a shared request keeps: fewer would find capacity less often."""
@@ -245,12 +239,12 @@ def prepare_claim(
             f"associatePublicIPAddress from {wanted.node_class.key}, or allow types with one EFA interface"
         )
         return RefusedClaim(name, "PublicAddressNotPossible", message)
-    images = []
+    images: Images = ()
     for offer in (each for each in offers if each not in private):
         known = catalogue.types.get(offer.instance_type)
         image = resolved.image_for(known.labels) if known and offer.zone in resolved.zones else None
         if image:
-            images.append((offer, image.id))
+            images += ((offer, image.id),)
     if not images:
         message = (
             f"{wanted.node_class.key} has no image and subnet for any of the {len(wanted.offers)} offers of this claim"
@@ -263,22 +257,16 @@ def prepare_claim(
         by_type = build_user_data_by_type(*about, types=types)
     except UserDataRefused as refused:
         return RefusedClaim(name, refused.reason, str(refused))
-    return PreparedClaim(wanted, text, _limit_templates(images, text, by_type), by_type)
-
-
-def _limit_templates(
-    images: Sequence[tuple[LaunchOffering, str]], user_data: str, by_type: Mapping[str, str]
-) -> Images:
-    """Return the first offerings whose templates fit one request and one item of the table of launches."""
-    most = min(MAXIMUM_TEMPLATES, max(MAXIMUM_TEMPLATE_BYTES // len(user_data.encode()), 1))
-    kept: list[tuple[LaunchOffering, str]] = []
-    templates: set[tuple[str, str]] = set()
-    for offer, image in images:
-        own = (image, by_type.get(offer.instance_type, user_data))
-        if own in templates or len(templates) < most:
-            templates.add(own)
-            kept.append((offer, image))
-    return tuple(kept)
+    fitting = limit_templates(images, text, by_type)
+    minimums = wanted.pool.min_values
+    if has_min_values(images, catalogue, minimums) and not has_min_values(fitting, catalogue, minimums):
+        message = (
+            f"the user data of {wanted.node_class.key} is so long that a launch has at most "
+            f"{count_templates(fitting, by_type)} launch templates, with fewer offerings than minValues of "
+            f"{wanted.pool.key} requires: shorten the user data, or lower minValues"
+        )
+        return RefusedClaim(name, "MinValuesNotMet", message)
+    return PreparedClaim(wanted, text, fitting, by_type)
 
 
 def _has_no_public_address(offer: LaunchOffering, node_class: NodeClass, catalogue: Catalogue) -> bool:

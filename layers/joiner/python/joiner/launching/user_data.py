@@ -21,7 +21,7 @@ from joiner.pools.node_kubelet import choose_kubelet
 LIMIT_BYTES = 16_384  # limit of EC2, before base64
 MAX_PODS: Final = re.compile(r"max-?pods[\w\"']*\s*[=:\s]", re.IGNORECASE)
 """A number of pods in the user data of a class, in every form that a family reads."""
-COMMENT: Final = re.compile(r"^\s*#.*$", re.MULTILINE)
+COMMENT: Final = re.compile(r"(?:^|(?<=\s))#.*$", re.MULTILINE)
 
 
 def build_user_data(
@@ -68,6 +68,8 @@ def _names_max_pods(text: str) -> bool:
 
     >>> _names_max_pods("[settings.kubernetes]\nmax-pods = 20"), _names_max_pods("# maxPods: see the wiki")
     (True, False)
+    >>> _names_max_pods("set -x  # without --max-pods 20")
+    False
     """
     try:
         texts = [part.decode() for part in read_user_parts(text)]

@@ -294,10 +294,10 @@ class Plan:
     than ``lower_bound_per_hour``.
 
     ``greedy_price_per_hour`` is the price of the same pods with first-fit, as Karpenter packs; None if first-fit was
-    not tried, breaks a rule or a limit, or pods stay pending. The plan is never more expensive, apart from what
-    ``simplified`` costs. ``cut_short`` is true if the deadline stopped the search or prevented further orders of
-    realization; a faster machine may then find a better plan. ``seconds`` is the duration of planning, by the effort's
-    clock. ``warnings`` are what an operator would object to.
+    not tried, breaks a rule, a limit or a capacity mix, or pods stay pending. The plan is never more expensive, apart
+    from what ``simplified`` costs. ``cut_short`` is true if the deadline stopped the search or prevented further
+    orders of realization; a faster machine may then find a better plan. ``seconds`` is the duration of planning, by
+    the effort's clock. ``warnings`` are what an operator would object to.
     """
 
     nodes: tuple[PlannedNode, ...] = ()

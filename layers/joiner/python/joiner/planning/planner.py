@@ -42,6 +42,7 @@ from joiner.planning.state.commitment_use import CommitmentUse
 from joiner.planning.state.excluded_types import all_accepted
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.plan_state_construction import build_state
+from joiner.planning.tuning import TINY
 from joiner.pools import ResolvedNodeClass
 
 if TYPE_CHECKING:  # It needs numpy, which only the planning functions contain.
@@ -134,12 +135,15 @@ class Planner:
         run = partial(_finish, search, rest, meter=meter, policies=policies, tolerances=tolerances, classes=classes)
         state, finished, left_out = _search_beside_spreads(catalogue, frozenset(unavailable), build=build, run=run)
         found, addresses = finished.found, finished.addresses
+        searched = state.price
         mixes = keep_capacity_mix(state)  # last, for it counts the nodes of the finished plan
+        as_searched = state.price <= searched + TINY  # first-fit knows no capacity mix
         zonal = addresses.moved > 0 or (tolerances is not None and _has_several_zones(state))
         explained = explain_pending(state, catalogue, snapshot.problems)
         reasons = _join_reasons(_join_reasons(explained, left_out), addresses.reasons)
         made = write_plan(state, snapshot, reasons, found.proven + state.made_price, zonal=zonal, classes=classes)
-        greedy = None if made.pending or found.greedy is None else round(found.greedy + state.made_price, 10)
+        comparable = as_searched and not made.pending
+        greedy = round(found.greedy + state.made_price, 10) if comparable and found.greedy is not None else None
         return replace(
             made,
             greedy_price_per_hour=greedy,

@@ -37,6 +37,11 @@ class Condition:
         """Return whether its status is True."""
         return self.status == "True"
 
+    @property
+    def content(self) -> tuple[Status, str, str]:
+        """Return what it states, without its times."""
+        return self.status, self.reason, self.message
+
     @classmethod
     def from_kube(cls, manifest: Mapping[str, Any]) -> "Condition":
         """Read one condition; an unknown status is Unknown."""
@@ -119,7 +124,8 @@ class Conditions:
         return Conditions(tuple(condition for condition in self.items if condition.type != name))
 
     def rebased(self, read: "Conditions", newest: "Conditions") -> "Conditions":
-        """Return ``newest`` with every change that leads from ``read`` to these conditions.
+        """Return ``newest`` with every change that leads from ``read`` to these conditions. A condition that both
+        changed is as here: see `find_conflicts`.
 
         >>> launched = Conditions((Condition("Launched", "True"),))
         >>> drifted = Conditions((*launched, Condition("Drifted", "True")))
@@ -132,6 +138,17 @@ class Conditions:
         changed = {each.type: each for each in self if before.get(each.type) != each}
         kept = [changed.pop(each.type, each) for each in newest if each.type not in removed]
         return Conditions((*kept, *changed.values()))
+
+    def find_conflicts(self, read: "Conditions", newest: "Conditions") -> tuple[str, ...]:
+        """Return the types of conditions that were changed since ``read`` here and in ``newest``, to different content.
+
+        >>> read = Conditions((Condition("Registered", "Unknown"),))
+        >>> registered, failed = (Conditions((Condition("Registered", status),)) for status in ("True", "False"))
+        >>> failed.find_conflicts(read, registered), failed.find_conflicts(read, read)
+        (('Registered',), ())
+        """
+        types = dict.fromkeys(condition.type for conditions in (read, self, newest) for condition in conditions)
+        return tuple(name for name in types if len({each[name].content for each in (read, self, newest)}) == 3)
 
     def with_ready(self, *dependents: str, at: datetime, generation: int | None = None) -> "Conditions":
         """Return these conditions with ``Ready`` computed from its dependents.

@@ -181,7 +181,7 @@ class NodeClaim:
     def rebased(self, newest: "NodeClaim") -> "NodeClaim":
         """Return this claim at the version of ``newest``, with the conditions that others wrote since it was read.
 
-        Ready is computed from both, at the time of the latest condition.
+        Ready is computed from both, at the time of the latest condition. A condition that both changed is as here.
         """
         conditions = self.conditions.rebased(self.conditions_read, newest.conditions)
         since = [condition.since for condition in conditions if condition.since]
@@ -189,6 +189,11 @@ class NodeClaim:
             conditions = conditions.with_ready(*LIFE, at=max(since), generation=newest.generation or None)
         version = newest.resource_version
         return replace(self, conditions=conditions, conditions_read=newest.conditions, resource_version=version)
+
+    def find_conflicts(self, newest: "NodeClaim") -> tuple[str, ...]:
+        """Return the types of conditions that this claim changed since it was read, and others otherwise."""
+        found = self.conditions.find_conflicts(self.conditions_read, newest.conditions)
+        return tuple(name for name in found if name != "Ready")
 
     def as_launched(
         self,

@@ -30,7 +30,8 @@ def keep_capacity_mix(state: PlanState) -> tuple[str, ...]:
         spare = running.count(names.SPOT) + sum(map(_is_spot, new)) - count_spot_nodes(total, share)
         moved = _move(state, new, spare)
         spot = running.count(names.SPOT) + sum(map(_is_spot, new)) - moved
-        more = f", which costs ${state.price - before:.4f}/h more" if moved else ""
+        rise = f", which costs ${state.price - before:.4f}/h more and is no part of the lower bound"
+        more = rise if moved else ""
         short = ": its pods, or its offerings, allow no more on-demand nodes" if moved < spare else ""
         notes.append(
             f"{offers.pool.key} has {spot} of {total} nodes on spot with this plan ({names.CAPACITY_MIX} "

@@ -253,6 +253,8 @@ def _find_undominated(table: OfferTable, ways: Marks, way: Whole) -> Whole:
 
 def _distinct_columns(marks: Marks) -> tuple[Marks, Whole]:
     """Return the distinct columns, and for each column its position among them."""
+    if not len(marks):
+        return marks[:, :1], np.zeros(marks.shape[1], np.int64)
     packed = np.ascontiguousarray(np.packbits(marks, axis=0).T)
     _, first, way = np.unique(packed.view(f"V{packed.shape[1]}")[:, 0], return_index=True, return_inverse=True)
     return marks[:, first], way
