@@ -12,6 +12,7 @@ import typer
 
 from joiner_cli import admission_command, cost_command, pause_commands, plan_commands, status_command, uninstall_command
 from joiner_cli.acceptance.accept_command import accept_command
+from joiner_cli.explain_node_command import explain_node_command
 from joiner_cli.usage_errors import word_usage_errors
 
 app = typer.Typer(
@@ -27,7 +28,10 @@ word_usage_errors()
 # Click cuts off the short help of a command after 57 characters, in a terminal of 80 columns.
 app.command("plan", short_help="Show the nodes that manifests would get.")(plan_commands.plan_command)
 app.command("catalogue")(plan_commands.catalogue_command)
-app.add_typer(plan_commands.explain_app, name="explain", short_help="Show why a pod is placed, or stays pending.")
+plan_commands.explain_app.command("node", short_help="Explain why a node was removed, or why it stays.")(
+    explain_node_command
+)
+app.add_typer(plan_commands.explain_app, name="explain", short_help="Show the reasons for a pod's or node's place.")
 app.command("cost", short_help="Show what the nodes of a cluster cost.")(cost_command.cost_command)
 app.command("status")(status_command.status_command)
 app.command("pause")(pause_commands.pause_command)

@@ -3,11 +3,13 @@ How nodes are merged, and what keeps them, is in `test_pools_side_by_side`.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
 
+from joiner_cli.node_decisions import DecisionBucket, NodeDecision, Outcomes, find_decisions
 from joiner_local.control_plane.kube_api import Object
 from joiner_local.demo.change_watch import until
 from tests.e2e.eviction_checker import watched_evictions
@@ -94,7 +96,7 @@ def an_oversized_node(actor: Actor, pool: Object | None = None, **annotations: s
 
 def test_an_oversized_node_is_replaced_by_a_cheaper_one_which_comes_first(actor: Actor) -> None:
     an_oversized_node(actor)
-    [old] = actor.pods("small")
+    [old], [large] = actor.pods("small"), actor.nodes()
     overlapping: list[bool] = []
 
     def one_is_left() -> bool:
@@ -115,6 +117,17 @@ def test_an_oversized_node_is_replaced_by_a_cheaper_one_which_comes_first(actor:
     assert watched.evicted == {old["metadata"]["name"]}
     actor.wait_running(1, "small")
     assert {"DisruptionLaunching", "DisruptionTerminating"} <= reasons(actor)
+    explained = decisions_about(actor, large["metadata"]["labels"]["karpenter.sh/nodeclaim"])
+    [chosen] = [one for one in explained if one.outcome.startswith("executed")]
+    assert chosen.message.startswith("Underutilized: removes 1 node, launches 1 first (m5.large), saves $")
+    assert f"default/{old['metadata']['name']} to a new m5.large" in chosen.moves
+
+
+def decisions_about(actor: Actor, name: str) -> Sequence[NodeDecision]:
+    """Return what `joiner explain node` shows of a node."""
+    s3, states = actor.world.client("s3"), actor.world.client("stepfunctions")
+    stored = DecisionBucket(s3, actor.outputs["BucketName"]).read_since(datetime.now(UTC) - timedelta(hours=1))
+    return find_decisions(name, stored, Outcomes(states, actor.outputs["DisruptArn"])).decisions
 
 
 @pytest.mark.long("executed state machines")

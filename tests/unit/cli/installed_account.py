@@ -14,6 +14,8 @@ from joiner.names import CLUSTER_NAME_TAG, LAUNCH, NODECLAIM, pause_parameter, s
 
 MACHINE = {"Type": "AWS::SSM::Parameter", "Properties": {"Name": "/placeholder", "Type": "String", "Value": "x"}}
 
+BUCKET = "joiner-prod-decisions"
+
 
 @contextmanager
 def aws_in_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
@@ -33,9 +35,10 @@ class InstalledAccount:
     """An account in memory with a deployed Joiner for the cluster prod; no sweep runs in it."""
 
     def __init__(self) -> None:
-        self.ssm, self.ec2, self.states = (
-            boto3.client(name, region_name="eu-west-1") for name in ("ssm", "ec2", "stepfunctions")
+        self.ssm, self.ec2, self.states, self.s3 = (
+            boto3.client(name, region_name="eu-west-1") for name in ("ssm", "ec2", "stepfunctions", "s3")
         )
+        self.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
         self.ssm.put_parameter(Name=pause_parameter("prod"), Value="false", Type="String", Overwrite=True)
         iam = boto3.client("iam")
         trust = {
@@ -45,11 +48,12 @@ class InstalledAccount:
         }
         role = iam.create_role(RoleName="states", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
         definition = json.dumps({"StartAt": "Done", "States": {"Done": {"Type": "Succeed"}}})
-        self.sweep, self.scale_up = (
+        self.sweep, self.scale_up, self.disrupt = (
             self.states.create_state_machine(name=name, definition=definition, roleArn=role)["stateMachineArn"]
-            for name in ("sweep", "scale-up")
+            for name in ("sweep", "scale-up", "disrupt")
         )
         arns = {"SweepArn": {"Value": self.sweep}, "ScaleUpArn": {"Value": self.scale_up}}
+        arns |= {"DisruptArn": {"Value": self.disrupt}, "BucketName": {"Value": BUCKET}}
         outputs = {**arns, "SettingsName": {"Value": "production"}}
         template = {"Resources": {"Any": MACHINE}, "Outputs": outputs}
         boto3.client("cloudformation", region_name="eu-west-1").create_stack(
@@ -59,12 +63,16 @@ class InstalledAccount:
     def remove(self) -> None:
         """Remove what the account holds: mock_aws forgets nothing while another mock_aws of the process is active."""
         boto3.client("cloudformation", region_name="eu-west-1").delete_stack(StackName=stack_name("prod"))
-        for machine in (self.sweep, self.scale_up):
+        for machine in (self.sweep, self.scale_up, self.disrupt):
             self.states.delete_state_machine(stateMachineArn=machine)
         boto3.client("iam").delete_role(RoleName="states")
+        for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket=BUCKET):
+            if found := [{"Key": each["Key"]} for each in page.get("Contents", ())]:
+                self.s3.delete_objects(Bucket=BUCKET, Delete={"Objects": found})
+        self.s3.delete_bucket(Bucket=BUCKET)
         self.ssm.delete_parameter(Name=pause_parameter("prod"))
-        found = self.ec2.describe_instances()["Reservations"]
-        if ids := [instance["InstanceId"] for each in found for instance in each["Instances"]]:
+        launched = self.ec2.describe_instances()["Reservations"]
+        if ids := [instance["InstanceId"] for each in launched for instance in each["Instances"]]:
             self.ec2.terminate_instances(InstanceIds=ids)
 
     def fail_first_deployment(self, status: str) -> None:

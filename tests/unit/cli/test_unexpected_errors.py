@@ -188,6 +188,8 @@ ODD: Sequence[Sequence[str]] = [
     ["plan", "-f", "manifests.yaml", "--catalogue", "/dev/null"],
     ["explain", "pod", "\udcff", "-f", "manifests.yaml"],
     ["explain", "pod", "", "-f", "manifests.yaml"],
+    ["explain", "node", "\udcff", "--cluster", "shop"],
+    ["explain", "node", "", "--cluster", "shop", "--hours", "nan"],
     ["catalogue", "[", "-o", "json"],
     ["catalogue", "\udcff"],
     ["catalogue", "--catalogue", "manifests.yaml"],

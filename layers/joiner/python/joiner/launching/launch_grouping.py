@@ -258,15 +258,22 @@ def prepare_claim(
     except UserDataRefused as refused:
         return RefusedClaim(name, refused.reason, str(refused))
     fitting = limit_templates(images, text, by_type)
+    refusal = _refuse_too_few(wanted, images, fitting, count_templates(fitting, by_type), catalogue)
+    return refusal or PreparedClaim(wanted, text, fitting, by_type)
+
+
+def _refuse_too_few(
+    wanted: ClaimToLaunch, images: Images, fitting: Images, templates: int, catalogue: Catalogue
+) -> RefusedClaim | None:
+    """Return why a claim is refused whose minValues hold for all of its offerings, and not for those that fit."""
     minimums = wanted.pool.min_values
-    if has_min_values(images, catalogue, minimums) and not has_min_values(fitting, catalogue, minimums):
-        message = (
-            f"the user data of {wanted.node_class.key} is so long that a launch has at most "
-            f"{count_templates(fitting, by_type)} launch templates, with fewer offerings than minValues of "
-            f"{wanted.pool.key} requires: shorten the user data, or lower minValues"
-        )
-        return RefusedClaim(name, "MinValuesNotMet", message)
-    return PreparedClaim(wanted, text, fitting, by_type)
+    if has_min_values(fitting, catalogue, minimums) or not has_min_values(images, catalogue, minimums):
+        return None
+    message = (
+        f"the user data of {wanted.node_class.key} is so long that a launch has at most {templates} launch templates, "
+        f"with fewer offerings than minValues of {wanted.pool.key} requires: shorten the user data, or lower minValues"
+    )
+    return RefusedClaim(wanted.claim.name, "MinValuesNotMet", message)
 
 
 def _has_no_public_address(offer: LaunchOffering, node_class: NodeClass, catalogue: Catalogue) -> bool:
