@@ -153,6 +153,7 @@ class ClusterCost:
                 "priceParts": anew.price_parts,
                 "lowerBoundPerHour": anew.lower_bound_per_hour,
                 "optimal": anew.optimal,
+                "cutShort": anew.cut_short,
                 "pending": [one.pod for one in anew.pending],
                 "replacedPricePerHour": self.compared_price,
                 "comparable": self.is_comparable,

@@ -17,6 +17,7 @@ from joiner_cli.plan_commands import (
     SettingsFile,
     WhichPrices,
     input_errors_reported,
+    print_cut_short,
     print_inputs,
     print_problems,
 )
@@ -55,6 +56,8 @@ def cost_command(  # noqa: PLR0917 - typer reads the options off the parameters
             PlanRequest(tuple(files), catalogue, region, deadline, seed, limits, prices is Prices.instance)
         )
         print_problems(found.problems, found.inputs.manifests.where)
+        if found.anew is not None:
+            print_cut_short(found.anew)
         print_inputs(found.inputs.catalogue, found.inputs.manifests)
         match output:
             case CostFormat.table:

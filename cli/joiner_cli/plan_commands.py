@@ -11,6 +11,7 @@ import typer
 
 from joiner.catalogue import suggest_instance_types
 from joiner.catalogue.assumed_spot_offerings import lacks_spot_prices
+from joiner.planning import Plan
 from joiner.pools import InvalidManifest
 from joiner_cli.catalogue_files import LoadedCatalogue, load_catalogue
 from joiner_cli.manifest_plan import ManifestPlan, PlanRequest, plan_manifests, problem_lines
@@ -26,6 +27,8 @@ from joiner_cli.settings_limits import read_limits
 
 MAX_REPORTED_PROBLEMS: Final = 50
 """More problems than this usually repeat one mistake."""
+ALIKE: Final = ("Pod", "Node")
+"""Kinds of which many objects may have the same problem: they share a line."""
 
 SEVERITIES: Final[Mapping[str, str]] = {"error": "", "warning": "warning: ", "info": "note: "}
 """How lines on stderr begin, in the order of the lines."""
@@ -146,7 +149,9 @@ def catalogue_command(
         )
 
 
-explain_app = typer.Typer(no_args_is_help=True, help="Show why a pod is placed on a node, or why it stays pending.")
+explain_app = typer.Typer(
+    no_args_is_help=True, help="Show why a pod is placed or stays pending, and why a node is removed or stays."
+)
 
 
 @explain_app.command("pod", short_help="Explain where a pod is placed, or what excludes it.")
@@ -201,8 +206,7 @@ def _print_commentary(found: ManifestPlan) -> None:
         _print_to_stderr(f"joiner: {begin}{left_out}")
     for warning in found.plan.warnings:
         _print_to_stderr(f"joiner: warning: {warning}")
-    if found.plan.cut_short and not found.plan.optimal:
-        _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
+    print_cut_short(found.plan)
     print_inputs(found.catalogue, found.manifests)
     counts = [_number(number, kind) for kind, number in found.manifests.counts.items()]
     if unused := found.unused_overlays:
@@ -211,16 +215,24 @@ def _print_commentary(found: ManifestPlan) -> None:
     _print_to_stderr(f"read {read} in {found.read_seconds:.2f} s, planned in {found.plan_seconds:.2f} s")
 
 
+def print_cut_short(plan: Plan) -> None:
+    """Print a note on stderr if the deadline stopped the search, unless the plan is optimal all the same."""
+    if plan.cut_short and not plan.optimal:
+        _print_to_stderr("joiner: the search stopped at the deadline: a longer --deadline may find a cheaper plan")
+
+
 def print_problems(problems: Sequence[InvalidManifest], where: Mapping[str, str]) -> None:
-    """Print the problems on stderr, errors first, one line each; pods with the same problem share a line. `where` is
-    the file of each object."""
+    """Print the problems on stderr, errors first, one line each; pods with the same problem share a line, and nodes.
+    `where` is the file of each object."""
     alike: dict[tuple[str, ...], list[InvalidManifest]] = {}
     for number, one in enumerate(sorted(problems, key=lambda one: [*SEVERITIES].index(one.severity))):
-        group = "Pod" if one.object.startswith("Pod/") else str(number)
+        kind = one.object.partition("/")[0]
+        group = kind if kind in ALIKE else str(number)
         alike.setdefault((group, one.severity, one.message), []).append(one)
     shown = [each[0] for each in alike.values()][:MAX_REPORTED_PROBLEMS]
     for one, line, each in zip(shown, problem_lines(shown, where), alike.values(), strict=False):
-        others = f" (and {_number(len(each) - 1, 'other Pod')} with the same)" if len(each) > 1 else ""
+        kind = one.object.partition("/")[0]
+        others = f" (and {_number(len(each) - 1, f'other {kind}')} with the same)" if len(each) > 1 else ""
         _print_to_stderr(f"joiner: {SEVERITIES[one.severity]}{line}{others}")
     if len(alike) > MAX_REPORTED_PROBLEMS:
         _print_to_stderr(f"joiner: and {len(alike) - MAX_REPORTED_PROBLEMS} more")

@@ -67,7 +67,7 @@ from joiner.pools.scheduled_pools import apply_schedules
 from joiner.reporting.class_events import report_deleted_classes
 from joiner.reporting.events import Event
 from joiner.reporting.launch_conditions import report_rebuilt_without_node
-from joiner.reporting.manifest_problem_events import report_objects, report_pods
+from joiner.reporting.manifest_problem_events import report_problems
 from joiner.reporting.shortened_reasons import shortened
 
 logger = Logger()
@@ -139,8 +139,7 @@ class ClusterSurveying:
             self._postpone_recommendations(survey)
         self._reports.publish(_report_deleted_classes(survey), survey, task)
         self._reports.publish(report_rebuilt_without_node(survey.claims, now), survey, task)
-        mistakes = [*report_objects(survey.lists, snapshot.problems), *report_pods(survey.pods)]
-        self._reports.publish(mistakes, survey, task)
+        self._reports.publish(report_problems(snapshot, survey.lists), survey, task)
         survey = self._record_empty_nodes(survey, task)
         record_node_memory(survey, self._store)
         record_spot_hours(survey, self._store)

@@ -1,4 +1,6 @@
-"""Mistakes in manifests: refused by the API server or reported on the object, without effect on other pools."""
+"""Mistakes in manifests and objects that are deleted too early: refused by the API server or reported on the object,
+without effect on other pools.
+"""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -10,7 +12,8 @@ import yaml
 from joiner_local.control_plane.kube_api import ApiError, Object
 from joiner_local.demo.change_watch import until
 from tests.e2e.stack_actions import SCENARIOS, Actor
-from tests.e2e.stack_manifests import deployment
+from tests.e2e.stack_manifests import CAPACITY_TYPE, INSTANCE_TYPE, NEVER_DISRUPTED, deployment, node_class
+from tests.e2e.stack_manifests import node_pool as pool_of
 
 pytestmark = pytest.mark.e2e
 
@@ -184,4 +187,44 @@ def test_an_invalid_stored_manifest_is_reported_and_stops_no_other(deployed: Act
         in reported["events"][0]["note"]
     )
     deployed.assert_at_rest()
+    deployed.clean()
+
+
+def reasons(actor: Actor, kind: str, name: str) -> set[str]:
+    """Return the reasons of the events about an object."""
+    regarding = ((one["reason"], one["regarding"]) for one in actor.events())
+    return {reason for reason, about in regarding if (about["kind"], about["name"]) == (kind, name)}
+
+
+def test_a_class_that_is_deleted_while_a_claim_uses_it_stays_and_says_why_until_the_claim_is_gone(
+    deployed: Actor,
+) -> None:
+    deployed.clean()
+    path = f"{PATHS['EC2NodeClass']}/used"
+    only = {CAPACITY_TYPE: ["on-demand"], INSTANCE_TYPE: ["m5.large"]}
+    deployed.create(node_class("used"), pool_of("used", only, disruption=NEVER_DISRUPTED), deployment("web"))
+    deployed.wait_running(1, "web")
+    deployed.rest()
+    (claim,) = deployed.claims()
+
+    deployed.world.kube.call("DELETE", path)  # its finalizer keeps it
+    assert deployed.sweep() == "SUCCEEDED"
+
+    def why() -> str | None:
+        found = deployed.world.kube.get(path)
+        assert found["metadata"]["deletionTimestamp"]
+        ready = {each["type"]: each for each in found["status"]["conditions"]}["Ready"]
+        return ready["message"] if ready["reason"] == "NodeClassTerminating" else None
+
+    assert until(why, what="the reason on the class", limit=60).startswith("it is being deleted: nothing is launched")
+    assert "WaitingOnNodeClaimTermination" in reasons(deployed, "EC2NodeClass", "used")
+    assert "NodeClassTerminating" in reasons(deployed, "NodePool", "used")
+    assert (deployed.running("web"), len(deployed.claims()), len(deployed.instances())) == (1, 1, 1)
+
+    deployed.end("web")
+    deployed.world.kube.call("DELETE", f"{GROUP}/v1/nodeclaims/{claim['metadata']['name']}")
+    until(deployed.is_empty, what="the claim gone", limit=90)
+    assert deployed.sweep() == "SUCCEEDED"
+    until(lambda: deployed.world.kube.find(path) is None, what="the class gone", limit=60)
+    deployed.rest()
     deployed.clean()

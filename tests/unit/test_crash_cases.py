@@ -1,6 +1,7 @@
 """Which cases the crash table has: columns, later rounds, and what is tried each time."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,9 @@ from tests.e2e.crash.fault_scenarios import (
     UP,
     FaultScenario,
 )
-from tests.e2e.crash.fault_table import NIGHTS, FaultCase, cases, of_one_night
-from tests.e2e.crash.fixed_cases import FIXED, QUICK
+from tests.e2e.crash.fault_table import NIGHTS, FaultCase, Verdict, cases, of_one_night
+from tests.e2e.crash.fault_trial import Trial
+from tests.e2e.crash.fixed_cases import FIXED, FURTHER, QUICK
 
 FLEET = ("launch_instances", "ec2 CreateFleet")
 PODS = ("plan_capacity", "kube LIST pods")
@@ -78,6 +80,33 @@ def test_each_function_outside_of_state_machines_is_struck_each_time() -> None:
     assert outside == {"ring_doorbell", "handle_interruption", "refresh_catalogue"}
     for caller in outside:
         assert len([case for case in FIXED if case.place.caller == caller]) >= 2, caller
+
+
+def test_a_few_cases_of_make_test_are_of_calls_in_trouble_and_of_each_function_outside_of_state_machines() -> None:
+    callers = {case.place.caller for case in QUICK}
+
+    assert {"ring_doorbell", "handle_interruption", "refresh_catalogue"} <= callers
+    assert {"launch_instances", "evict_pods", "survey_instances", "collect_garbage"} <= callers
+    assert "sweep that gives up a node" in {case.place.scenario.name for case in QUICK}
+    assert "rebuild_claims" in {case.place.caller for case in FIXED}
+
+
+def test_no_case_is_tried_twice_in_a_run_of_all_tests() -> None:
+    assert [*FIXED] == [*QUICK, *FURTHER]
+    assert len(set(FIXED)) == len(FIXED)
+
+
+def test_the_table_of_a_trial_counts_the_cases_that_were_struck_and_names_the_others() -> None:
+    nowhere: Any = None
+    met, wrong, unmet = QUICK[:3]
+    trial = Trial(nowhere, print, len(QUICK))
+    trial.verdicts |= {met: Verdict(True, 1), wrong: Verdict(True, 2, ("2 nodes, not 3",)), unmet: Verdict(False, 1)}
+
+    table, *counts = trial.describe(60.0).split("; ")
+
+    assert trial.struck == 2
+    assert table.endswith("\n\n1 not met, 1 ok, 1 wrong")
+    assert counts == [f"2 of {len(QUICK)} cases were struck", "20.0 s a case", f"not met: {[str(unmet)]}"]
 
 
 def test_each_kind_of_fault_is_among_the_fixed_cases() -> None:

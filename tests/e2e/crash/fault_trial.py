@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.e2e.crash.disturbed_stack import Rig
-from tests.e2e.crash.fault_table import FaultCase, Verdict
+from tests.e2e.crash.fault_table import FaultCase, Verdict, show
 
 TRIES: Final = 3
 """A case that is not met is tried again: calls of a later round depend on the times of a run."""
@@ -61,6 +61,20 @@ class Trial:
     @property
     def wrong(self) -> dict[str, tuple[str, ...]]:
         return {str(case): verdict.wrong for case, verdict in self.verdicts.items() if verdict.wrong}
+
+    @property
+    def struck(self) -> int:
+        """How many cases had their fault."""
+        return sum(verdict.struck for verdict in self.verdicts.values())
+
+    def describe(self, seconds: float) -> str:
+        """Return the table of what was tried in so many seconds, how many cases were struck, and those that were not
+        met.
+        """
+        counted = (
+            f"{self.struck} of {self.tried} cases were struck; {seconds / max(len(self.verdicts), 1):.1f} s a case"
+        )
+        return f"{show(self.verdicts)}; {counted}; not met: {self.unmet}"
 
     @property
     def unmet(self) -> list[str]:

@@ -19,29 +19,36 @@ def _stop(scenario: str, state: str, when: str) -> FaultCase:
 
 
 QUICK: Final[Sequence[FaultCase]] = (
+    _call(SCALE_UP.name, "ring_doorbell", "states StartExecution", "answer lost"),
     _call(SCALE_UP.name, "launch_instances", "ec2 CreateFleet", "answer lost"),
+    _call("scale-up after a refresh", "refresh_catalogue", "s3 PUT catalogue", "timed out"),
     _call(RETIRE.name, "evict_pods", "kube POST pods/eviction", "answer lost"),
-    _call("sweep after a launch without a record", "survey_instances", "ec2 DescribeInstances", "throttled"),
     _call(INTERRUPTION, "handle_interruption", "dynamodb UpdateItem RETIREMENT", "refused"),
+    _call("sweep after a launch without a record", "survey_instances", "ec2 DescribeInstances", "throttled"),
+    _call("sweep after a launch without a record", "collect_garbage", "ec2 TerminateInstances", "answer lost"),
+    _call("sweep that gives up a node", "terminate_instances", "ec2 TerminateInstances", "timed out"),
 )
-"""In `make test`: a launch, an eviction, a sweep and an interruption."""
+"""In `make test`, by `test_quick_crashes`: a ring, a launch, a refresh of the catalogue, an eviction, an interruption,
+a sweep, its garbage, and a node that is given up.
+"""
 
-FIXED: Final[Sequence[FaultCase]] = (
-    *QUICK,
+FURTHER: Final[Sequence[FaultCase]] = (
     _stop(SCALE_UP.name, "Record launches so far", "entered"),
     _stop(SCALE_UP.name, "Launch some groups", "working"),
-    _call(SCALE_UP.name, "ring_doorbell", "states StartExecution", "answer lost"),
     _call("scale-up whose nodes join late", "ring_doorbell", "states SendTaskSuccess", "refused"),
     _call(INTERRUPTION, "handle_interruption", "states StartExecution", "timed out"),
     _stop(RETIRE.name, "Evict pods", "left"),
+    _call("sweep after a retirement without an end", "rebuild_claims", "kube POST machines", "answer lost"),
     _call("retirement of empty nodes", "terminate_instances", "ec2 TerminateInstances", "answer lost"),
     _call("retirement of empty nodes", "forget_nodes", "kube DELETE nodes", "refused"),
     _call("sweep that finds failing nodes", "survey_cluster", "kube LIST nodes", "refused"),
-    _call("scale-up after a refresh", "refresh_catalogue", "s3 PUT catalogue", "timed out"),
     _call("scale-up after a refresh", "refresh_catalogue", "ec2 DescribeInstanceTypes", "throttled"),
     _call("scale-up of several rounds", "launch_instances", "ec2 CreateFleet", "answer lost", nth=3),
     _call("retirement that a budget blocks", "evict_pods", "kube POST pods/eviction", "timed out", nth=2),
     _stop(CONSOLIDATION.name, "Mark nodes", "left"),
     _stop(CONSOLIDATION.name, "Retire nodes", "entered"),
 )
-"""In `make test-all`."""
+"""In `make test-all`, by `test_crash_table`, besides those of `QUICK`."""
+
+FIXED: Final[Sequence[FaultCase]] = (*QUICK, *FURTHER)
+"""All that are tried in each run of all tests."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.unit.cli.command_runs import deployment, joiner, node_class, pod, pool, write
+from tests.unit.cli.test_cost import node
 
 ANNOTATIONS = {"joiner.dev/drain": "rolout", "karpenter.sh/do-not-disrupt": "yes", "joiner.dev/placing": "bind"}
 OF_A_POD = (
@@ -65,3 +66,26 @@ def test_pods_with_the_same_mistake_share_a_line(tmp_path: Path, catalogue: Path
     assert first.endswith("(and 2 other Pods with the same)")
     assert "Pod/default/web-3: metadata.annotations[joiner.dev/drain] is never" in other and "other" not in other
     assert len([one for one in problems if "drain" in one["field"]]) == 4
+
+
+def test_annotations_of_nodes_without_effect_are_reported_and_alike_ones_share_a_line(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    nodes = [node("a", "m5.large", "default"), node("b", "m5.large", "default"), node("c", "m5.large")]
+    for one in nodes:
+        one["metadata"]["annotations"] = {"karpenter.sh/do-not-consolidate": "yes"}
+    nodes[1]["metadata"]["annotations"]["karpenter.sh/do-not-disrupt"] = "maybe"
+    manifests = write(tmp_path, pool(), node_class(), *nodes)
+
+    answer = joiner("plan", "-f", manifests, "--catalogue", catalogue)
+    problems = joiner("plan", "-f", manifests, "--catalogue", catalogue, "-o", "json").json["problems"]
+
+    begin = "joiner: warning: "
+    lines = [one.removeprefix(begin) for one in answer.err.splitlines() if one.startswith(begin) and "Node/" in one]
+    fault = 'it has no effect; write "true"'
+    assert [one.partition("Node/")[2] for one in lines] == [
+        f"a: metadata.annotations[karpenter.sh/do-not-consolidate] is yes: {fault} (and 1 other Node with the same)",
+        f"b: metadata.annotations[karpenter.sh/do-not-disrupt] is maybe: {fault}",
+    ]
+    assert answer.exit_code == 0
+    assert [one["object"] for one in problems if "do-not" in one["field"]] == ["Node/a", "Node/b", "Node/b"]

@@ -89,3 +89,17 @@ def test_one_value_is_singular(tmp_path: Path, catalogue: Path) -> None:
     found = messages(tmp_path, catalogue, pool(requirements=[one]))
 
     assert any(text.endswith("there is only 1 value to choose from") for text in found.values())
+
+
+def test_a_fractional_limit_of_nodes_is_reported_beside_the_reason_that_names_the_whole_one(
+    tmp_path: Path, catalogue: Path
+) -> None:
+    manifests = [pool(limits={"nodes": "1.5"}, requirements=[only("node.kubernetes.io/instance-type", "m5.large")])]
+    pods = [pod("a", cpu="1500m"), pod("b", cpu="1500m")]
+    answer = joiner("plan", "-f", write(tmp_path, *manifests, node_class(), *pods), "--catalogue", catalogue)
+
+    assert (
+        "NodePool/default: spec.limits.nodes is 1.5: it counts as 1, because it is rounded down to a whole amount; "
+        "write 1 or 2"
+    ) in answer.err
+    assert "limit nodes 1 of NodePool/default" in reason(tmp_path, catalogue, *manifests, node_class(), *pods)

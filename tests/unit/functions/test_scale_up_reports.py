@@ -124,6 +124,20 @@ def test_a_limit_on_a_resource_that_no_node_has_is_reported_on_its_pool(cluster:
     )
 
 
+def test_a_limit_of_one_and_a_half_nodes_is_reported_on_its_pool(cluster: SimulatedCluster) -> None:
+    cluster.prepare(pending("web-1"))
+    cluster.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"nodes": "1.5"}}})
+
+    cluster.scale_up("up-1")
+
+    message = "spec.limits.nodes is 1.5: it counts as 1, because it is rounded down to a whole amount; write 1 or 2"
+    events = [one for one in cluster.kube.all(kinds.EVENTS) if one["regarding"]["kind"] == "NodePool"]
+    assert [(one["type"], one["reason"], one["note"]) for one in events] == [("Warning", "WithoutEffect", message)]
+    conditions = {each["type"]: each for each in cluster.kube.get(kinds.NODEPOOLS, "default")["status"]["conditions"]}
+    found = conditions["ValidationSucceeded"]
+    assert (found["reason"], found["message"], conditions["Ready"]["status"]) == ("WithoutEffect", message, "True")
+
+
 def test_a_negative_limit_is_reported_on_its_pool(cluster: SimulatedCluster) -> None:
     cluster.prepare(pending("web-1"))
     cluster.kube.put({**NODEPOOL, "spec": {**NODEPOOL["spec"], "limits": {"cpu": "-1"}}})

@@ -298,5 +298,44 @@ def test_annotations_of_pods_without_effect_are_reported_once_for_each_controlle
     assert about(standing, "shop-2") == []
 
 
+def test_a_value_without_effect_on_a_node_is_an_event_of_that_node(standing: SimulatedCluster) -> None:
+    first, second, third = (node_of(standing, f"web-{number}") for number in (1, 2, 3))
+    values = {first: "yes", second: "yes", third: "true"}
+    for name, value in values.items():
+        standing.kube.patch(kinds.NODES, name, {"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}}})
+    standing.kube.patch(kinds.NODES, third, {"metadata": {"labels": {"karpenter.sh/do-not-consolidate": "true"}}})
+
+    looked(standing, 1)
+
+    reported = {name: [one for one in about(standing, name) if one["type"] == "Warning"] for name in values}
+    fault = 'metadata.annotations[karpenter.sh/do-not-disrupt] is yes: it has no effect; write "true"'
+    label = "metadata.labels[karpenter.sh/do-not-consolidate] is true: it has no effect as a label: write it as an "
+    assert {name: [event["note"] for event in events] for name, events in reported.items()} == {
+        first: [fault],
+        second: [fault],
+        third: [f"{label}annotation"],
+    }
+    (event,) = reported[first]
+    assert (event["reason"], event["regarding"]["kind"]) == ("WithoutEffect", "Node")
+    assert event["regarding"]["uid"] == first, "kubectl describe node looks for this uid"
+
+
+def test_a_value_that_nodes_have_from_their_claims_is_reported_on_one_node_of_the_pool(
+    standing: SimulatedCluster,
+) -> None:
+    wrong = {"metadata": {"annotations": {"karpenter.sh/do-not-consolidate": "yes"}}}
+    names = sorted(node_of(standing, f"web-{number}") for number in (1, 2, 3))
+    for claim in claims(standing):
+        standing.kube.patch(kinds.NODECLAIMS, claim.name, wrong)
+    for name in names:
+        standing.kube.patch(kinds.NODES, name, wrong)
+
+    looked(standing, 1)
+
+    reported = [each["regarding"]["name"] for each in standing.kube.all(kinds.EVENTS) if "is yes" in each["note"]]
+    assert [name for name in names if name in reported] == names[:1]
+    assert {claim.name for claim in claims(standing)} <= set(reported), "it was added to the claims"
+
+
 def about(cluster: SimulatedCluster, pod: str) -> list[dict[str, Any]]:
     return [each for each in cluster.kube.all(kinds.EVENTS) if each["regarding"]["name"] == pod]

@@ -121,6 +121,17 @@ def test_fields_of_a_buffer_that_change_nothing_are_reported() -> None:
     assert "the pods of the buffer do not request this resource" in str(resolved.notes[0])
 
 
+def test_a_limit_of_a_buffer_that_is_no_whole_amount_is_reported_with_what_it_counts_as() -> None:
+    chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("1")}
+    spare = buffer(podTemplateRef={"name": "chunk"}, limits={"cpu": "2.0005", "memory": "10Gi"})
+    (resolved,) = resolve_buffers({"capacitybuffers": [spare], "podtemplates": [chunk]})
+
+    assert len(resolved.pods) == 2
+    assert [(one.field, one.value, one.remedy) for one in resolved.notes if one.field.endswith("cpu")] == [
+        ("spec.limits.cpu", "2.0005", "it counts as 2, because it is rounded down to a whole amount; write 2 or 2001m")
+    ]
+
+
 def test_a_percentage_alone_keeps_no_capacity_of_a_template() -> None:
     chunk = {"metadata": {"name": "chunk", "namespace": "default"}, "template": template("1")}
     spare = buffer(podTemplateRef={"name": "chunk"}, percentage=50, limits={"memory": "10Gi"})

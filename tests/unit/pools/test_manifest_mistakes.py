@@ -164,6 +164,60 @@ def test_a_negative_limit_is_refused(amount: object) -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("resource", "amount", "counted", "written"),
+    [
+        ("nodes", "1.5", "1", "1 or 2"),
+        ("nodes", 1.5, "1", "1 or 2"),
+        ("nvidia.com/gpu", "0.5", "0", "0 or 1"),
+        ("pods", "2500m", "2", "2 or 3"),
+        ("cpu", "1.0005", "1", "1 or 1001m"),
+        ("memory", "1024.5", "1Ki", "1Ki or 1025"),
+        ("nodes", "2", "", ""),
+        ("cpu", "1.5", "", ""),
+        ("memory", "1.5Gi", "", ""),
+        ("nodes", "2e0", "", ""),
+    ],
+)
+def test_a_limit_that_is_no_whole_amount_is_a_warning_with_what_it_counts_as(
+    resource: str, amount: object, counted: str, written: str
+) -> None:
+    spec = {
+        "template": {"spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "b"}}},
+        "limits": {resource: amount},
+    }
+    old = {"providerRef": {"name": "b"}, "limits": {"resources": {resource: amount}}}
+    found = read_manifests(
+        [
+            {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a"}, "spec": spec},
+            {"kind": "Provisioner", "metadata": {"name": "a"}, "spec": old},
+        ]
+    )
+
+    warned = [
+        (one.field, one.value, one.remedy, one.severity) for one in found.problems if one.field.startswith("spec.lim")
+    ]
+    remedy = f"it counts as {counted}, because it is rounded down to a whole amount; write {written}"
+    fields = (f"spec.limits.{resource}", f"spec.limits.resources.{resource}") if counted else ()
+    assert warned == [(field, str(amount), remedy, "warning") for field in fields]
+    assert [pool.kind for pool in found.pools] == ["NodePool", "Provisioner"]
+
+
+def test_devices_of_an_overlay_that_are_no_whole_number_are_a_warning() -> None:
+    overlay = {"metadata": {"name": "a"}, "spec": {"requirements": [], "capacity": {"example.com/a": "0.5"}}}
+
+    overlays, problems = read_overlays([overlay])
+
+    assert overlays.resources
+    assert [(str(one), one.severity) for one in problems] == [
+        (
+            "NodeOverlay/a: spec.capacity.example.com/a is 0.5: it counts as 1, because it is rounded up to a whole "
+            "amount; write 0 or 1",
+            "warning",
+        )
+    ]
+
+
 def test_memory_in_thousandths_of_bytes_is_a_warning() -> None:
     spec = {
         "template": {"spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "b"}}},

@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from joiner.pools import read_manifests
+from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.misplaced_annotations import note_node
 
 UNKNOWN = "it has no effect: no such annotation is known"
 LABEL = "it has no effect as a label: write it as an annotation"
 TEMPLATE = "spec.template.metadata.annotations"
 YES = "karpenter.sh/do-not-disrupt"
+REF = {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "a"}}
 
 
 def warned(kind: str, metadata: dict[str, Any], spec: dict[str, Any] | None = None) -> list[tuple[str, str]]:
@@ -79,7 +82,7 @@ def test_an_annotation_that_is_written_as_a_label_is_reported(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", ["NodeClaim", "Machine"])
-def test_a_claim_of_a_user_reports_its_annotations_and_one_of_a_scale_up_does_not(kind: str) -> None:
+def test_a_claim_of_a_user_reports_annotations_of_pools_and_one_of_a_scale_up_has_them_from_its_pool(kind: str) -> None:
     annotations = {"joiner.dev/placing": "bind", YES: "yes", "joiner.dev/price-per-hour": "0.1"}
 
     labels = {"karpenter.sh/provisioner-name": "default"}
@@ -91,4 +94,71 @@ def test_a_claim_of_a_user_reports_its_annotations_and_one_of_a_scale_up_does_no
         ),
         (f"metadata.annotations[{YES}]", 'it has no effect; write "true"'),
     ]
-    assert warned(kind, {"annotations": {**annotations, "joiner.dev/lease": "3"}, "labels": labels}) == []
+    of_a_scale_up = {**annotations, YES: "true", "joiner.dev/lease": "3"}
+    assert warned(kind, {"annotations": of_a_scale_up, "labels": labels}) == []
+
+
+DEADLINE = "karpenter.sh/nodeclaim-termination-timestamp"
+
+
+@pytest.mark.parametrize("kind", ["NodeClaim", "Machine"])
+def test_what_was_added_to_a_claim_of_a_scale_up_is_reported_and_what_its_template_has_is_not(kind: str) -> None:
+    legacy = kind == "Machine"
+    template = {"annotations": {YES: "yes"}}
+    spec = {**template, "providerRef": {"name": "a"}} if legacy else {"template": {"metadata": template, "spec": REF}}
+    pool = {"kind": "Provisioner" if legacy else "NodePool", "metadata": {"name": "default"}, "spec": spec}
+    label = "karpenter.sh/provisioner-name" if legacy else "karpenter.sh/nodepool"
+
+    def reported(**annotations: str) -> list[tuple[str, str]]:
+        own = {"joiner.dev/lease": "3", "joiner.dev/placing": "bind", **annotations}
+        metadata = {"name": "default-1", "labels": {label: "default"}, "annotations": own}
+        problems = read_manifests([pool, {"kind": kind, "metadata": metadata, "spec": {}}]).problems
+        return [(one.field, one.remedy) for one in problems if one.object == f"{kind}/default-1"]
+
+    assert reported() == reported(**{YES: "yes"}) == reported(**{DEADLINE: "2026-11-21T12:00:00Z"}) == []
+    assert reported(**{YES: "maybe", DEADLINE: "soon", "joiner.dev/drian": "rollout"}) == [
+        (
+            "metadata.annotations[joiner.dev/drian]",
+            f'{UNKNOWN}; did you mean "joiner.dev/drain"? It is an annotation of a pod',
+        ),
+        (f"metadata.annotations[{YES}]", 'it has no effect; write "true"'),
+        (f"metadata.annotations[{DEADLINE}]", 'it has no effect; write a time such as "2026-11-21T12:00:00Z"'),
+    ]
+
+
+OURS = {"karpenter.sh/nodepool": "web", "joiner.dev/shard": "3", "karpenter.sh/do-not-sync-taints": "true"}
+COPIED = {"joiner.dev/launch": "x", "joiner.dev/price-per-hour": "0.1", "joiner.dev/placing": "bind"}
+
+
+def of_node(annotations: dict[str, str], labels: dict[str, str]) -> list[tuple[str, str]]:
+    notes = ManifestProblems("Node/web-1")
+    note_node(annotations, labels, notes)
+    assert {one.severity for one in notes.problems} <= {"warning"}
+    return [(one.field, one.remedy) for one in notes.problems]
+
+
+@pytest.mark.parametrize("key", [YES, "karpenter.sh/do-not-consolidate"])
+@pytest.mark.parametrize(
+    ("value", "effective"),
+    [("true", True), ("false", True), ("yes", False), ("maybe", False), ("True", False), ("", False), ("1h", False)],
+)
+def test_protection_on_a_node_has_an_effect_or_a_warning(key: str, value: str, effective: bool) -> None:
+    warning = [(f"metadata.annotations[{key}]", 'it has no effect; write "true"')]
+
+    assert of_node({**COPIED, key: value}, OURS) == ([] if effective else warning)
+
+
+def test_annotations_and_labels_of_a_node_that_nothing_reads_are_reported() -> None:
+    annotations = {"joiner.dev/drain": "rollout", "karpenter.sh/do-not-evict": "true", "team": "a"}
+    labels = {**OURS, YES: "true", "karpenter.sh/do-not-sync-taints": "yes"}
+
+    assert of_node(annotations, labels) == [
+        ("metadata.annotations[joiner.dev/drain]", "it has no effect here: it is an annotation of a pod"),
+        ("metadata.annotations[karpenter.sh/do-not-evict]", "it has no effect on a node: remove it"),
+        (f"metadata.labels[{YES}]", LABEL),
+        ("metadata.labels[karpenter.sh/do-not-sync-taints]", 'it has no effect; write "true"'),
+    ]
+
+
+def test_nothing_on_a_node_of_others_is_reported() -> None:
+    assert of_node({YES: "yes", "joiner.dev/drain": "x"}, {"eks.amazonaws.com/nodegroup": "a", YES: "true"}) == []

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from joiner.cluster.taints import TAINT_EFFECTS
 from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.misplaced_annotations import note_node
 from joiner.pools.suggestions import refuse_value, suggest_nearest
 from joiner_cli.manifests.validation.metadata_validation import (
     DNS_LABEL,
@@ -26,7 +27,9 @@ COUNTED: Final = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
 
 
 def check_node(manifest: Manifest, notes: ManifestProblems) -> None:
-    """Note mistakes in the taints of a Node."""
+    """Note mistakes in the taints and the amounts of a Node, and annotations and labels without effect."""
+    metadata = manifest.get("metadata") or {}
+    note_node(metadata.get("annotations") or {}, metadata.get("labels") or {}, notes)
     seen: set[tuple[object, object]] = set()
     for number, taint in enumerate((manifest.get("spec") or {}).get("taints") or ()):
         where = f"spec.taints[{number}]"

@@ -1,17 +1,20 @@
-"""Events about the problems of claims that a person wrote and of the annotations of pods, which have no condition for
-them, and of NodeOverlays and CapacityBuffers. The latter have conditions, which the next plan writes; their events are
-also written without a plan.
+"""Events about the problems of claims, and of the annotations of nodes and pods, which have no condition for them.
+
+NodeOverlays and CapacityBuffers have conditions, which the next plan writes; their events are also written without a
+plan.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from joiner import names
-from joiner.cluster import Pod
+from joiner.cluster import Node, Pod
 from joiner.disruption.disruption_candidates import workload_of
-from joiner.pools import InvalidManifest
+from joiner.planning import Snapshot
+from joiner.pools import InvalidManifest, NodeClaim
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.codecs.misplaced_annotations import POD, PROTECTIONS, note_annotations, note_labels
+from joiner.pools.codecs.misplaced_annotations import POD, PROTECTIONS, note_annotations, note_labels, note_node
+from joiner.pools.node_pool import pool_key_of
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.plan_events import report_invalid_manifests
 
@@ -22,6 +25,12 @@ REPORTED: Final[Mapping[str, tuple[str, str]]] = {
     "capacitybuffers": ("CapacityBuffer", "autoscaling.x-k8s.io/v1beta1"),
 }
 """Plural name of a list -> kind and API version of its items."""
+
+
+def report_problems(snapshot: Snapshot, lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Event]:
+    """Return the events about the problems of a snapshot and of the lists that it was made from."""
+    of_nodes = report_nodes(snapshot.nodes, snapshot.claims)
+    return [*report_objects(lists, snapshot.problems), *report_pods(snapshot.pods), *of_nodes]
 
 
 def report_objects(
@@ -54,6 +63,23 @@ def report_pods(pods: Iterable[Pod]) -> list[Event]:
         events = report_invalid_manifests(Subject.pod(pod), notes.problems)
         for problem, event in zip(notes.problems, events, strict=True):
             found.setdefault((workload_of(pod), problem.field), event)
+    return list(found.values())
+
+
+def report_nodes(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> list[Event]:
+    """Return the events about annotations and labels of nodes without effect. A mistake that nodes have from their
+    claims is reported once for each pool, on its first node."""
+    annotations = {claim.provider_id: claim.annotations for claim in claims if claim.provider_id}
+    found: dict[tuple[str, str], Event] = {}
+    for node in sorted(nodes, key=lambda each: each.name):
+        notes = ManifestProblems(f"Node/{node.name}")
+        note_node(node.annotations, node.labels, notes)
+        events = report_invalid_manifests(Subject.node(node), notes.problems)
+        of_claim = annotations.get(node.provider_id, {})
+        copied = {f"metadata.annotations[{key}]" for key in of_claim if of_claim[key] == node.annotations.get(key)}
+        for problem, event in zip(notes.problems, events, strict=True):
+            home = (pool_key_of(node) if problem.field in copied else "") or node.name
+            found.setdefault((home, problem.message), event)
     return list(found.values())
 
 

@@ -16,7 +16,7 @@ from joiner.cluster.pod_constraints import PodConstraints
 from joiner.names import SCHEDULE
 from joiner.planning.inputs.admission import Admission
 from joiner.pools import InvalidManifest
-from joiner.pools.codecs.manifest_fields import ManifestProblems
+from joiner.pools.codecs.manifest_fields import ManifestProblems, describe_rounding
 from joiner.pools.codecs.misplaced_annotations import BUFFER, note_annotations, note_labels
 from joiner.pools.invalid_manifests import Severity
 from joiner.pools.replica_schedule import ReplicaSchedule
@@ -235,6 +235,11 @@ def _field_notes(key: str, spec: Manifest, pod: Manifest) -> list[InvalidManifes
         InvalidManifest(key, f"spec.limits.{name}", amount, NOT_REQUESTED, "warning")
         for name, amount in limits.items()
         if not asked.get(name)
+    ]
+    notes += [
+        InvalidManifest(key, f"spec.limits.{name}", str(amount), remedy, "warning")
+        for name, amount in limits.items()
+        if asked.get(name) and (remedy := describe_rounding(name, amount, down=True))
     ]
     if spec.get("percentage") is not None and not spec.get("scalableRef"):
         remedy = "it has no effect without a scalableRef, whose pods it counts: give replicas or limits"

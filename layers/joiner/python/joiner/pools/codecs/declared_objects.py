@@ -14,7 +14,7 @@ from joiner.pools.codecs.idle_annotations import note_idle_annotations
 from joiner.pools.codecs.karpenter_v1 import read_ec2_node_class, read_pool
 from joiner.pools.codecs.karpenter_v1alpha5 import read_inline, read_node_template, read_provisioner
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.codecs.misplaced_annotations import note_misplaced
+from joiner.pools.codecs.misplaced_annotations import find_claim_mistakes, note_misplaced
 from joiner.pools.codecs.node_claim_manifests import read_node_claim
 from joiner.pools.codecs.standalone_claim_problems import find_missing_pools, note_standalone_claim, refuse_namesakes
 from joiner.pools.codecs.unsupported_fields import note_unsupported
@@ -79,7 +79,7 @@ def read_manifests(manifests: Iterable[Mapping[str, Any]]) -> DeclaredObjects:
                 notes.problems.extend(invalid.problems)
         problems.extend(notes.problems)
     ours, refused = refuse_namesakes(claims)
-    problems.extend((*refused, *find_missing_pools(ours, pools)))
+    problems.extend((*refused, *find_missing_pools(ours, pools), *find_claim_mistakes(ours, pools)))
     problems.extend(find_missing_classes(pools, classes, problems))
     return DeclaredObjects(
         pools=tuple(sorted(pools, key=lambda pool: pool.key)),

@@ -168,9 +168,9 @@ class ManifestFields:
     def limits(self, name: str) -> Resources:
         """Return limits by resource name, rounded down as the amounts that they limit are whole; negative ones are
         mistakes."""
-        return Resources.limits_from_kube(self._quantities(name, signed=False))
+        return Resources.limits_from_kube(self._quantities(name, down=True))
 
-    def _quantities(self, name: str, *, signed: bool) -> dict[str, Any]:
+    def _quantities(self, name: str, *, signed: bool = False, down: bool = False) -> dict[str, Any]:
         quantities = self.raw(name)
         if quantities is None:
             return {}
@@ -186,6 +186,8 @@ class ManifestFields:
                 continue
             if unit := _meant_unit(key, value):
                 remedy = f"m is a thousandth of a byte; write {unit} if mebibytes are meant"
+                self.notes.note(f"{self.at(name)}.{key}", value, remedy, "warning")
+            elif not signed and (remedy := describe_rounding(key, value, down=down)):
                 self.notes.note(f"{self.at(name)}.{key}", value, remedy, "warning")
             if amount < 0 and not signed:
                 self.notes.note(f"{self.at(name)}.{key}", value, "give a quantity of at least zero")
@@ -227,6 +229,25 @@ def _meant_unit(resource: str, value: object) -> str:
     """
     counted_in_bytes = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
     return f"{value[:-1]}Mi" if counted_in_bytes and isinstance(value, str) and value.endswith("m") else ""
+
+
+def describe_rounding(resource: str, value: Any, *, down: bool) -> str:
+    """Return what a quantity that is no whole amount of its resource counts as, if limits are rounded ``down`` and
+    other amounts up; "" for a whole amount and for a negative one. InvalidField if it is no quantity.
+
+    >>> describe_rounding("nodes", "1.5", down=True)
+    'it counts as 1, because it is rounded down to a whole amount; write 1 or 2'
+    >>> describe_rounding("example.com/gpu", "500m", down=False)
+    'it counts as 1, because it is rounded up to a whole amount; write 0 or 1'
+    >>> describe_rounding("cpu", "1.5", down=True), describe_rounding("memory", "1.5Gi", down=True)
+    ('', '')
+    """
+    less, more = (read({resource: value}) for read in (Resources.limits_from_kube, Resources.from_kube))
+    if less == more or more[resource] < 0:
+        return ""
+    lower, upper = less.to_kube()[resource], more.to_kube()[resource]
+    counted, direction = (lower, "down") if down else (upper, "up")
+    return f"it counts as {counted}, because it is rounded {direction} to a whole amount; write {lower} or {upper}"
 
 
 def format_value(value: object) -> str:

@@ -7,29 +7,39 @@ read them, with a value that means nothing, or written as a label.
 metadata.annotations[joiner.dev/drift] is detect: it has no effect here: it is an annotation of a pool
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from joiner import names
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.disruption_protection import is_meaningless
+from joiner.pools.invalid_manifests import InvalidManifest
+from joiner.pools.node_claim import NodeClaim
+from joiner.pools.node_pool import NodePool
 from joiner.pools.suggestions import suggest_nearest
+from joiner.pools.timestamps import parse_timestamp
 
 POOL, TEMPLATE, CLASS, CLAIM = "a pool", "the template of a pool", "a node class", "a NodeClaim or Machine"
-BUFFER, POD, WORKLOAD = "a CapacityBuffer", "a pod", "a workload"
+BUFFER, POD, WORKLOAD, NODE = "a CapacityBuffer", "a pod", "a workload", "a node"
+OF_CLAIMS: Final = (names.LEASE, names.EXECUTION, names.GENERATIONS, names.LAUNCH, names.PRICE)
 READ_BY: Final[Mapping[str, tuple[str, ...]]] = {
     POOL: names.POOL_ANNOTATIONS,
     TEMPLATE: (names.PLACING,),
     CLASS: (),
-    CLAIM: (names.LEASE, names.EXECUTION, names.GENERATIONS, names.LAUNCH, names.PRICE),
+    CLAIM: (*OF_CLAIMS, names.TERMINATION_TIMESTAMP),
     BUFFER: (names.SCHEDULE,),
     POD: (names.DRAIN,),
     WORKLOAD: (),
+    NODE: (*OF_CLAIMS, names.PLACING),
 }
-"""Kind of object -> the annotations of Joiner that it reads."""
+"""Kind of object -> the annotations that it reads, besides those against disruption. A node has copies of those of its
+claim, and the claim of a scale-up has copies of those of the pool's template."""
+NOT_OF_USERS: Final = (CLAIM, NODE)
+"""Kinds on which users write no annotation of Joiner."""
 PROTECTING: Final[Mapping[str, tuple[str, ...]]] = {
     TEMPLATE: (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE),
     CLAIM: (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE),
+    NODE: (names.DO_NOT_DISRUPT, names.DO_NOT_CONSOLIDATE),
     POD: (names.DO_NOT_DISRUPT, names.DO_NOT_EVICT),
 }
 """Kind of object -> the annotations of Karpenter against disruption that it reads."""
@@ -44,11 +54,12 @@ OF_KINDS: Final[Mapping[str, str]] = {
 }
 OWN_LABELS: Final = (names.PLACED, names.SHARD, names.LEAVING)
 PLACING_VALUES: Final = ("bind", "schedule")
+SWITCH: Final = ("true", "false")
 
 
 def note_misplaced(manifest: Mapping[str, Any], notes: ManifestProblems) -> None:
-    """Note the annotations and labels without effect of one of Joiner's objects. A claim of a scale-up has none of its
-    own: its pool reports them.
+    """Note the annotations and labels without effect of one of Joiner's objects. Those of a claim of a scale-up depend
+    on its pool (`find_claim_mistakes`).
     """
     kind = str(manifest.get("kind"))
     metadata = manifest.get("metadata")
@@ -63,6 +74,39 @@ def note_misplaced(manifest: Mapping[str, Any], notes: ManifestProblems) -> None
         template = within if kind == "Provisioner" else within.get("metadata") if isinstance(within, Mapping) else None
         if isinstance(template, Mapping):
             note_annotations(_entries(template, "annotations"), notes, f"{path}.annotations", TEMPLATE)
+
+
+def note_node(annotations: Mapping[str, Any], labels: Mapping[str, Any], notes: ManifestProblems) -> None:
+    """Note the annotations and labels without effect of a Node. Nodes without a label of Joiner are not disrupted by
+    it, so that nothing on them concerns it.
+
+    >>> notes = ManifestProblems("Node/web-1")
+    >>> note_node({"karpenter.sh/do-not-disrupt": "yes"}, {"karpenter.sh/nodepool": "web"}, notes)
+    >>> print(notes.problems[0])
+    Node/web-1: metadata.annotations[karpenter.sh/do-not-disrupt] is yes: it has no effect; write "true"
+    """
+    if not any(key in labels for key in names.OURS):
+        return
+    note_annotations(annotations, notes, "metadata.annotations", NODE)
+    note_labels(labels, notes, "metadata.labels")
+    synced = labels.get(names.DO_NOT_SYNC_TAINTS)
+    if synced is not None and synced not in SWITCH:
+        notes.note(f"metadata.labels[{names.DO_NOT_SYNC_TAINTS}]", synced, 'it has no effect; write "true"', "warning")
+
+
+def find_claim_mistakes(claims: Iterable[NodeClaim], pools: Iterable[NodePool]) -> Iterator[InvalidManifest]:
+    """Yield a warning for each annotation without effect that was added to a claim of a scale-up. Those that it has
+    from the template of its pool are reported there.
+    """
+    templates = {pool.key: pool.annotations for pool in pools}
+    for claim in claims:
+        if names.LEASE not in claim.annotations:
+            continue
+        template, notes = templates.get(claim.pool_key, {}), ManifestProblems(claim.key)
+        added = {key: value for key, value in claim.annotations.items() if template.get(key) != value}
+        added.pop(names.PLACING, None)  # of the template before a change
+        note_annotations(added, notes, "metadata.annotations", CLAIM)
+        yield from notes.problems
 
 
 def note_annotations(annotations: Mapping[str, Any], notes: ManifestProblems, path: str, scope: str) -> None:
@@ -83,10 +127,10 @@ def _find_remedy(key: str, value: Any, scope: str) -> str:
     """Return what is wrong with an annotation, and what to do; empty if it has an effect, or is of another program."""
     if key in PROTECTIONS:
         return _refuse_protection(key, value, scope)
-    if not key.startswith(names.PREFIX):
-        return ""
     if key in READ_BY[scope]:
         return _refuse_value(key, value, scope)
+    if not key.startswith(names.PREFIX):
+        return ""
     if homes := _list_readers(key):
         return f" here: it is an annotation of {homes}"
     if near := suggest_nearest(key, READ_BY[scope]):
@@ -100,13 +144,15 @@ def _find_remedy(key: str, value: Any, scope: str) -> str:
 
 def _list_readers(key: str) -> str:
     """Return the kinds of objects on which users write an annotation of Joiner; empty if there are none."""
-    return " or ".join(home for home, keys in READ_BY.items() if key in keys and home != CLAIM)
+    return " or ".join(home for home, keys in READ_BY.items() if key in keys and home not in NOT_OF_USERS)
 
 
 def _refuse_value(key: str, value: Any, scope: str) -> str:
     """Return what is wrong with the value of an annotation that only this module validates."""
     if key == names.DRAIN and value != names.BY_ROLLOUT:
         return f"; use {names.BY_ROLLOUT}{suggest_nearest(str(value), (names.BY_ROLLOUT,))}"
+    if key == names.TERMINATION_TIMESTAMP and parse_timestamp(str(value)) is None:
+        return '; write a time such as "2026-11-21T12:00:00Z"'
     if key == names.PLACING and scope == TEMPLATE and value not in PLACING_VALUES:
         return f"; use {' or '.join(PLACING_VALUES)}{suggest_nearest(str(value), PLACING_VALUES)}"
     return ""
@@ -118,7 +164,7 @@ def _refuse_protection(key: str, value: Any, scope: str) -> str:
         homes = {POOL: "template", WORKLOAD: "pod template"}
         place = f"write it in the annotations of its {homes[scope]}" if scope in homes else "remove it"
         return f" on {scope}: {place}"
-    if value in ("true", "false") or not isinstance(value, str):  # a value that is no text is refused elsewhere
+    if value in SWITCH or not isinstance(value, str):  # a value that is no text is refused elsewhere
         return ""
     if scope == POD and key == names.DO_NOT_DISRUPT:
         return (
