@@ -59,6 +59,55 @@ def fragmented_cluster(
     return FragmentedCluster(lists, price)
 
 
+def with_rules(cluster: FragmentedCluster, seed: int = 0) -> FragmentedCluster:
+    """Return the cluster with rules on its pods: those with equal requests are a workload.
+
+    A quarter of the workloads spread over zones (``DoNotSchedule``), a quarter over hosts (``ScheduleAnyway``), a
+    quarter prefers hosts without its own pods. Each has a PodDisruptionBudget of a tenth, and each hundredth pod must
+    not be disrupted.
+    """
+    chance = random.Random(seed)  # noqa: S311 - a benchmark
+    numbers: dict[str, int] = {}
+    pods: list[Json] = []
+    for pod in cluster.lists["pods"]:
+        requests = [one.get("resources", {}).get("requests", {}) for one in pod["spec"]["containers"]]
+        number = numbers.setdefault(str(requests), len(numbers))
+        labels = {"app": f"w{number}"}
+        metadata = {**pod["metadata"], "labels": {**pod["metadata"].get("labels", {}), **labels}}
+        if chance.random() < 0.01:
+            metadata["annotations"] = {"karpenter.sh/do-not-disrupt": "true"}
+        rule = _rule(number, labels) if "affinity" not in pod["spec"] else {}
+        pods.append({**pod, "metadata": metadata, "spec": {**pod["spec"], **rule}})
+    budgets: list[Json] = [
+        {
+            "metadata": {"name": f"w{number}", "namespace": "default"},
+            "spec": {"maxUnavailable": "10%", "selector": {"matchLabels": {"app": f"w{number}"}}},
+            "status": {"disruptionsAllowed": 1_000, "expectedPods": 10_000, "currentHealthy": 10_000},
+        }
+        for number in numbers.values()
+    ]
+    return FragmentedCluster({**cluster.lists, "pods": pods, "poddisruptionbudgets": budgets}, cluster.price_per_hour)
+
+
+def _rule(number: int, labels: dict[str, str]) -> Json:
+    selector = {"matchLabels": labels}
+    spread = {"maxSkew": 10, "labelSelector": selector}
+    apart = {"topologyKey": HOST, "labelSelector": selector}
+    rules: tuple[Json, ...] = (
+        {"topologySpreadConstraints": [{**spread, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}]},
+        {"topologySpreadConstraints": [{**spread, "topologyKey": HOST, "whenUnsatisfiable": "ScheduleAnyway"}]},
+        {
+            "affinity": {
+                "podAntiAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
+                }
+            }
+        },
+        {},
+    )
+    return rules[number % len(rules)]
+
+
 @dataclass(frozen=True, slots=True)
 class TypeTable:
     """The instance types of a case's pool in order of price. ``free`` are the amounts that daemon pods leave."""
