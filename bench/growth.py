@@ -55,7 +55,7 @@ AXES: Final[Mapping[str, Sequence[GeneratedLists]]] = {
     "classes": [GeneratedLists(classes=classes) for classes in (10, 50, 200, 500, 1_000, 2_000)],
     "types": [GeneratedLists(types=types) for types in (20, 100, 300, 600, 1_200)],
     "nodes": [GeneratedLists(nodes=nodes) for nodes in (0, 100, 500, 1_000, 2_000)],
-    "tenants": [GeneratedLists(tenants=tenants, classes=max(500, tenants)) for tenants in (0, 10, 100, 300, 1_000)],
+    "tenants": [GeneratedLists(tenants=tenants, classes=max(500, tenants)) for tenants in (0, 10, 100, 300, 500)],
 }
 
 

@@ -142,6 +142,36 @@ def test_pods_that_must_share_a_host_get_the_values_of_both_among_many() -> None
     assert "default/web-5" in mine.pods and mine.labels["tenant"] == "t5" and mine.labels["team"] == "blue"
 
 
+def test_pods_that_must_share_a_host_through_others_get_the_values_of_all() -> None:
+    unrelated = [
+        pod(f"api-{key}-{n}", cpu="100m", nodeSelector={key: f"{key}{n + 10}"}) for key in "xyz" for n in range(6)
+    ]
+    chain = [
+        pod("a", app="a", cpu="100m", nodeSelector={"x": "x5"}, **affinity(podAffinity=[near(HOST, "b")])),
+        pod("b", app="b", cpu="100m", nodeSelector={"y": "y5"}, **affinity(podAffinity=[near(HOST, "c")])),
+        pod("c", app="c", cpu="100m", nodeSelector={"z": "z5"}),
+    ]
+    plan = checked(cluster([*chain, *unrelated], node_pool(requirements=[rule(key, "Exists") for key in "xyz"])))
+
+    assert plan.pending == ()
+    (shared,) = [one for one in plan.nodes if "default/a" in one.pods]
+    assert {"default/b", "default/c"} <= set(shared.pods)
+    assert {key: shared.labels[key] for key in "xyz"} == {"x": "x5", "y": "y5", "z": "z5"}
+
+
+def test_a_rule_between_pods_about_a_label_leaves_every_value_that_a_pod_requires() -> None:
+    names = [f"t{number:03}" for number in range(270)]
+    term = {"weight": 1, "podAffinityTerm": near("tenant", "web")}
+    apart = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    waiting = [pod(f"web-{name}", nodeSelector={"tenant": name}) for name in names]
+    plan = checked(
+        cluster([*waiting, pod("api", app="api", affinity=apart)], node_pool(requirements=[rule("tenant", "Exists")]))
+    )
+
+    assert plan.pending == ()
+    assert {one.labels["tenant"] for one in plan.nodes} >= set(names)
+
+
 @pytest.mark.parametrize("required", [True, False], ids=["required", "preferred"])
 def test_a_pod_that_allows_a_thousand_values_does_not_make_a_thousand_variants(required: bool) -> None:
     term = {"matchExpressions": [rule("tenant", "In", *(f"t{number}" for number in range(1000)))]}

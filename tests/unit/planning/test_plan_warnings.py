@@ -14,6 +14,7 @@ from tests.unit.planning.drawn_clusters import CLASSES, ZONES, instance_type, no
 
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 IN_ONE_ZONE = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [ZONES[0]]}
+ZONE = "topology.kubernetes.io/zone"
 ONLY = {"only": instance_type("only", 4, 16, 0.2)}
 BURSTABLE = {"t3.xlarge": instance_type("t3.xlarge", 4, 16, 0.1)}
 ANOTHER = {"only": ONLY["only"], "other": instance_type("other", 4, 16, 0.2)}
@@ -49,6 +50,21 @@ def test_one_zone_and_one_type_are_reported() -> None:
         "all 5 new nodes can only be of the type only: if EC2 has no capacity for it, their pods stay pending; allow "
         "more types in the pool",
     )
+
+
+@pytest.mark.parametrize("key", [ZONE, names.HOSTNAME])
+def test_the_reason_for_one_zone_names_preferences_if_these_hold_the_nodes(key: str) -> None:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "api"}}}
+    beside = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}
+    waiting = [*owned(3, "api", cpu="3"), *owned(3, cpu="3", affinity={"podAffinity": beside})]
+
+    found = warnings({"pods": waiting, "nodepools": [node_pool(requirements=[ON_DEMAND])]}, ANOTHER)
+
+    text = (
+        f"all 6 new nodes are in the zone {ZONES[0]}; nodes in other zones cost more than the tolerance, or rules and "
+        "preferences of the pods, limits or reservations exclude them"
+    )
+    assert [one for one in found if "new nodes" in one] == ([text] if key == ZONE else [])
 
 
 def test_a_workload_on_one_node_is_reported() -> None:

@@ -134,19 +134,17 @@ class Planner:
         rest = partial(_search_rest, meter=meter, seed=effort.seed)
         run = partial(_finish, search, rest, meter=meter, policies=policies, tolerances=tolerances, classes=classes)
         state, finished, left_out = _search_beside_spreads(catalogue, frozenset(unavailable), build=build, run=run)
-        found, addresses = finished.found, finished.addresses
-        searched = state.price
+        found, addresses, searched = finished.found, finished.addresses, state.price
         mixes = keep_capacity_mix(state)  # last, for it counts the nodes of the finished plan
-        as_searched = state.price <= searched + TINY  # first-fit knows no capacity mix
         zonal = addresses.moved > 0 or (tolerances is not None and _has_several_zones(state))
         explained = explain_pending(state, catalogue, snapshot.problems)
         reasons = _join_reasons(_join_reasons(explained, left_out), addresses.reasons)
         made = write_plan(state, snapshot, reasons, found.proven + state.made_price, zonal=zonal, classes=classes)
-        comparable = as_searched and not made.pending
-        greedy = round(found.greedy + state.made_price, 10) if comparable and found.greedy is not None else None
+        mixed = state.price > searched + TINY  # first-fit knows no capacity mix
+        greedy = None if mixed or made.pending else found.greedy
         return replace(
             made,
-            greedy_price_per_hour=greedy,
+            greedy_price_per_hour=None if greedy is None else round(greedy + state.made_price, 10),
             cut_short=meter.cut_short,
             seconds=meter.seconds,
             problems=(*made.problems, *find_plan_problems(state, snapshot, catalogue)),

@@ -88,6 +88,32 @@ class ProvenScore:
 
 
 def search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
+    """Leave the best plan found in the state, as `_search` does. Pods that only a later plan can place are set aside:
+    the methods that place more pods, and the proof of a plan without some, take longest where there are many values."""
+    aside = {group: state.left[group] for group in _find_later_groups(state)}
+    for group in aside:
+        state.left[group] = 0
+    try:
+        return _search(state, meter, seed)
+    finally:
+        for group, number in aside.items():
+            state.left[group] += number
+
+
+def _find_later_groups(state: PlanState) -> list[PodGroup]:
+    """Return the groups for whose values of open labels this plan has no offers, and that no existing node suits."""
+    waiting = {group for pool_offers in state.offered_pools for group in pool_offers.waiting}
+    return [
+        group
+        for group, number in state.left.items()
+        if number
+        and group.index in waiting
+        and not state.offers(group)
+        and not any(state.suits(group, node) for node in state.existing)
+    ]
+
+
+def _search(state: PlanState, meter: Meter, seed: int) -> SearchResult:
     """Leave the best plan found in the state: propose, realize, repair, prove.
 
     ``propose_and_realize`` packs arrays and places the packing by every rule. ``improve_proposed`` makes the plans of

@@ -6,7 +6,7 @@ again.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from operator import sub
 from typing import Any, Final, TypeVar
 
@@ -270,7 +270,9 @@ NO_TYPE_AVAILABLE: Final = "no instance type that is available meets the pool's 
 class PoolOffers:
     """The offers of one pool. ``closed`` is the reason why it has none, or empty. ``fixed`` is the offer of the nodes
     of a static pool. ``exclusions`` say why the class excludes each instance type that the pool allows, if it excludes
-    all; ``too_small`` says what the nearest type lacks of the requests of a standalone claim, if all are too small."""
+    all; ``too_small`` says what the nearest type lacks of the requests of a standalone claim, if all are too small.
+    ``waiting`` are the groups, by index, that may need combinations of values of open labels beyond those that the plan
+    considers (`considered_values`), each with the offers that accept it then, as bits."""
 
     pool: NodePool
     node_class: NodeClass | None
@@ -278,6 +280,7 @@ class PoolOffers:
     _: KW_ONLY
     offer_set: OfferSet = EMPTY_OFFER_SET
     variants: tuple[PoolVariant, ...] = ()
+    waiting: Mapping[int, int] = field(default_factory=dict)
     closed: str = ""
     fixed: "PoolOffers | None" = None
     exclusions: Sequence[Exclusion] = ()

@@ -16,8 +16,9 @@ from joiner.cluster import Resources
 from joiner.cluster.label_values import ASSIGNABLE
 from joiner.cluster.quantities import format_shortage
 from joiner.planning.inputs.snapshot import Snapshot
+from joiner.planning.model.considered_values import ConsideredValues, choose_values
 from joiner.planning.model.node_labels import open_keys
-from joiner.planning.model.node_offers import EMPTY_OFFER_SET, NO_TYPE_AVAILABLE, PoolOffers, Unavailable
+from joiner.planning.model.node_offers import EMPTY_OFFER_SET, NO_TYPE_AVAILABLE, OfferSet, PoolOffers, Unavailable
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.offer_compilation import OfferInputs, compile_offers
 from joiner.planning.model.pending_pods import nodes_of_claims
@@ -53,26 +54,45 @@ def compile_pool_offers(
         dedicated_required=any(requires_dedicated(where) for group in groups.pending for where in group.where),
     )
 
-    def rank(pool: NodePool) -> tuple[object, ...]:
-        return (-pool.weight, any(taint.effect == "PreferNoSchedule" for taint in pool.taints), pool.key)
+    ranked = sorted(snapshot.pools, key=_rank)
+    closed = {pool.key: explain_closure(pool, snapshot, classes.get(pool.class_ref.key)) for pool in ranked}
+    opened = [pool for pool in ranked if not closed[pool.key]]
+    offer_sets = {
+        pool.key: compile_offers(_alike(pool), snapshot.node_class(pool), classes[pool.class_ref.key], inputs, cache)
+        for pool in opened
+    }
+    values = choose_values(opened, offer_sets, groups)
 
-    return tuple(_offers_of(pool, snapshot, inputs, classes, cache) for pool in sorted(snapshot.pools, key=rank))
+    def offers_of(pool: NodePool) -> PoolOffers:
+        node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
+        if closed[pool.key] or resolved is None:
+            return PoolOffers(pool, node_class, resolved, closed=closed[pool.key])
+        offer_set, mine = offer_sets[pool.key], values[pool.key]
+        return _offers_of(pool, node_class, resolved, inputs, cache, offer_set=offer_set, values=mine)
+
+    return tuple(map(offers_of, ranked))
+
+
+def _rank(pool: NodePool) -> tuple[object, ...]:
+    return (-pool.weight, any(taint.effect == "PreferNoSchedule" for taint in pool.taints), pool.key)
+
+
+def _alike(pool: NodePool) -> NodePool:
+    """Return a pool with the same offers that is equal for all standalone claims whose offers are the same."""
+    return replace(pool, claim=OF_A_CLAIM, annotations={}) if pool.claim else pool
 
 
 def _offers_of(
     pool: NodePool,
-    snapshot: Snapshot,
+    node_class: NodeClass | None,
+    resolved: ResolvedNodeClass,
     inputs: OfferInputs,
-    classes: Mapping[str, ResolvedNodeClass],
     cache: OfferCache,
+    *,
+    offer_set: OfferSet,
+    values: ConsideredValues,
 ) -> PoolOffers:
-    node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)
-    closed = explain_closure(pool, snapshot, resolved)
-    if closed or resolved is None:
-        return PoolOffers(pool, node_class, resolved, closed=closed)
-    alike = replace(pool, claim=OF_A_CLAIM, annotations={}) if pool.claim else pool
-    offer_set = compile_offers(alike, node_class, resolved, inputs, cache)
-    variants = compile_variants(pool, offer_set, inputs.groups)
+    variants = compile_variants(pool, offer_set, inputs.groups, values.labels)
     launchable = any(variant.offer_set.every for variant in variants)
     exclusions = () if launchable else list_exclusions(pool, node_class, inputs.catalogue, resolved)
     lacking = "" if launchable or exclusions else explain_reserved_only(pool, node_class, resolved, inputs.catalogue)
@@ -81,10 +101,11 @@ def _offers_of(
         node_class,
         resolved,
         offer_set=offer_set if launchable else EMPTY_OFFER_SET,
-        variants=variants if launchable else compile_variants(pool, EMPTY_OFFER_SET, inputs.groups),
+        variants=variants if launchable else compile_variants(pool, EMPTY_OFFER_SET, inputs.groups, values.labels),
+        waiting=values.waiting,
         closed="" if launchable else lacking or NO_TYPE_AVAILABLE,
         exclusions=exclusions,
-        too_small="" if launchable else _find_too_small(alike, node_class, resolved, inputs, cache=cache),
+        too_small="" if launchable else _find_too_small(_alike(pool), node_class, resolved, inputs, cache=cache),
     )
     return made if pool.replicas is None else PoolOffers(pool, node_class, resolved, closed=STATIC, fixed=made)
 

@@ -20,6 +20,7 @@ from joiner.catalogue.instance_tenancy import DedicatedPrices, list_tenancies, r
 from joiner.catalogue.missing_reservations import allows_only_reserved, explain_missing_reservations
 from joiner.cluster import MISSING, Requirements, Resources, ValueSet
 from joiner.cluster.quantities import format_shortage
+from joiner.planning.model.considered_values import MOST_COMBINATIONS, without_open_labels
 from joiner.planning.model.node_labels import node_labels, open_keys, pool_labels
 from joiner.planning.model.node_offers import NO_TYPE_AVAILABLE, NodeOffer, OfferChoice, PoolOffers, PoolVariant
 from joiner.planning.model.offer_compilation import DaemonOverhead
@@ -48,6 +49,10 @@ TooLarge = Callable[[PodGroup, PoolOffers, Sequence[NodeOffer]], Reason]
 ENOUGH_TRIED = 200
 BY_NAME = "it selects a node by name, and the name of a new node is not known yet"
 NO_POOL = "there is no NodePool or Provisioner that can be used: create one, or correct its mistakes"
+MANY_COMBINATIONS = (
+    f"a plan considers at most {MOST_COMBINATIONS} combinations of values of the labels that pools leave open, "
+    f"and pods of higher priorities and larger workloads come first{TEMPORARY}"
+)
 NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
 
 
@@ -108,12 +113,12 @@ def _reason(
             NO_TERMS if group.constraints.suits_no_node else BY_NAME,
         )
     usable = list_usable(group, pool_offers)
-    if not usable:
-        return Reason(pool, group.held.get(pool_offers.pool.key) or _requirements(group, pool_offers, lacking))
     large = [one for one in usable if fits(group, one.free)]
     if large:
         return _beyond_resources(state, group, pool_offers, large)
-    return too_large(group, pool_offers, usable)
+    if usable:
+        return too_large(group, pool_offers, usable)
+    return Reason(pool, group.held.get(pool_offers.pool.key) or _requirements(group, pool_offers, lacking))
 
 
 def _beyond_resources(state: PlanState, group: PodGroup, pool_offers: PoolOffers, large: list[NodeOffer]) -> Reason:
@@ -161,7 +166,9 @@ def _explain_violation(exceeded: LimitViolation, state: PlanState, group: PodGro
 def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) -> str:
     """Return the requirement of the pod that no offer of the pool meets, or that only offerings meet that are
     unavailable or full of daemons."""
-    short, full, excluded = lacking(pool_offers, group.where)
+    waits = group.index in pool_offers.waiting  # A later plan considers its values of open labels.
+    where = without_open_labels(group.where, pool_offers.pool) if waits else group.where
+    short, full, excluded = lacking(pool_offers, where)
     if short:
         return (
             f"no instance type has the required offering: short of capacity, or not offered in the class's "
@@ -171,7 +178,7 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
         return f"the pod and the daemon sets do not fit together on any suitable instance type: {full}"
     if excluded or pool_offers.closed:
         return excluded or pool_offers.closed
-    for requirements in group.where:
+    for requirements in where:
         for key, values in sorted(requirements.items()):
             possible = {
                 variant.labels.get(key) or one.labels.get(key)
@@ -184,7 +191,7 @@ def _requirements(group: PodGroup, pool_offers: PoolOffers, lacking: Lacking) ->
                 if key == names.OS and group.constraints.system:
                     wants += " (spec.os.name of the pod)"
                 return f"{INCOMPATIBLE}{wants}{_suggest_value(values, possible)}"
-    return f"no instance type met all requirements at once: {' or '.join(map(str, group.where))}"
+    return f"no instance type met all requirements at once: {' or '.join(map(str, where))}"
 
 
 def _suggest_value(wanted: ValueSet, possible: Iterable[str | None]) -> str:
@@ -299,8 +306,10 @@ def _offering_key(instance_type: str, offering: Offering) -> tuple[str, ...]:
 
 def _between_pods(state: PlanState, group: PodGroup, pool_offers: PoolOffers, offers: Sequence[NodeOffer]) -> str:
     """Return the rule between pods that excludes one more pod of the group from every new node."""
-    rules = _count_rules(state, group, pool_offers, offers)
-    return _describe_rule(state, group, pool_offers, rules) or f"this plan found no place for it{TEMPORARY}"
+    rule = _describe_rule(state, group, pool_offers, _count_rules(state, group, pool_offers, offers))
+    if group.index in pool_offers.waiting:
+        return f"{rule}, and {MANY_COMBINATIONS}" if rule else MANY_COMBINATIONS
+    return rule or f"this plan found no place for it{TEMPORARY}"
 
 
 def _count_rules(

@@ -55,7 +55,11 @@ def _zones(nodes: Sequence[PlannedNode], state: PlanState, pods: Iterable[Pod]) 
         return
     open_to = {one.offering.zone for pool_offers in state.offered_pools for one in pool_offers.launchable}
     if len(zones) == 1 and len(nodes) > 1:
-        why = "; other zones cost more, or rules of the pods exclude them" if len(open_to) > 1 else ""
+        why = (
+            "; nodes in other zones cost more than the tolerance, or rules and preferences of the pods, limits or "
+            "reservations exclude them"
+        )
+        why = why if len(open_to) > 1 else ""
         yield f"all {len(nodes)} new nodes are in the zone {min(zones)}{why}"
 
 

@@ -34,8 +34,11 @@ class OrderedOffers:
 
 
 def list_usable(group: PodGroup, pool_offers: PoolOffers) -> list[NodeOffer]:
-    """Return the offers of a pool that accept the group, cheapest first."""
-    bits: dict[OfferSet, int] = {}
+    """Return the offers of a pool that accept the group, cheapest first. The plan may not consider all values of open
+    labels that the group accepts."""
+    bits: dict[OfferSet, int] = (
+        {pool_offers.offer_set: others} if (others := pool_offers.waiting.get(group.index)) else {}
+    )
     for variant in pool_offers.variants:
         bits[variant.offer_set] = bits.get(variant.offer_set, 0) | variant.bits[group.index]
     found = [offer_set.derived(OrderedOffers).select(accepted) for offer_set, accepted in bits.items()]

@@ -67,7 +67,8 @@ class _UsableOffers:
         pool = pool_offers.pool
         if pool.planning.blast_radius.vcpus is None:
             return pool_offers.variants
-        return compile_variants(as_running(pool), pool_offers.offer_set, self._state.groups)
+        values = [variant.labels for variant in pool_offers.variants]
+        return compile_variants(as_running(pool), pool_offers.offer_set, self._state.groups, values)
 
 
 def _offers_of_pool(pool_offers: PoolOffers) -> Iterator[NodeOffer]:

@@ -1,6 +1,6 @@
 """Exchange nodes of a finished plan for other nodes with the same pods, if every rule allows it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.model.pod_groups import PodGroup, sum_needs
@@ -15,11 +15,14 @@ def has_preferences(state: PlanState, group: PodGroup) -> bool:
     return bool(group.constraints.preferences or state.rules[group.index].preferred)
 
 
-def offers_for(choice: OfferChoice, planned: Mapping[PodGroup, int]) -> Iterator[NodeOffer]:
-    """Yield the offers of the same pool and variant that hold these pods, by their labels and resources."""
+def offers_for(
+    choice: OfferChoice, planned: Mapping[PodGroup, int], among: Iterable[NodeOffer] | None = None
+) -> Iterator[NodeOffer]:
+    """Yield the offers of the same pool and variant that hold these pods, by their labels and resources; of those of
+    ``among``, in this order."""
     need = sum_needs(planned.items(), len(choice.one.free))
     bits = choice.variant.common_to(group.index for group in planned)
-    for one in choice.variant.launchable:
+    for one in choice.variant.launchable if among is None else among:
         if bits >> one.index & 1 and all(map(int.__le__, need, one.free)):
             yield one
 
@@ -30,6 +33,7 @@ class NodeExchange:
     def __init__(self, state: PlanState) -> None:
         self._state = state
         self._audits = 0
+        self._soft = {counts for group in state.left for _, counts in state.rules[group.index].preferred}
 
     def replace(self, nodes: Sequence[NodeState], choice: OfferChoice) -> bool:
         """Put the pods of these nodes on one new node; return whether it was possible. Otherwise nothing changes."""
@@ -43,14 +47,11 @@ class NodeExchange:
         """Put the pods of these nodes on new nodes, ``parts``; return whether it was possible. Otherwise nothing
         changes.
 
-        A node that keeps all of its pods, if rules count them by host only, violates no rule of other pods.
+        A node that keeps all of its pods violates no rule, if it stays in all domains by which rules count them.
         """
         state = self._state
         contents = {group for _, inside in parts for group in inside}
-        moved = len(nodes) == len(parts) == 1 and not any(map(state.keys_of, contents))
-        ruled = not moved and any(
-            not state.rules[group.index].free or state.rules[group.index].feeds for group in contents
-        )
+        ruled = any(map(self._is_ruled, contents)) and not self._keeps_domains(nodes, parts, contents)
         if ruled and self._audits >= MOST_PLAN_CHECKS:
             return False
         before = [(node, dict(node.planned)) for node in nodes]
@@ -66,6 +67,25 @@ class NodeExchange:
             for group, number in planned.items():
                 state.take(group, node, -number)
         return False
+
+    def _is_ruled(self, group: PodGroup) -> bool:
+        """Return whether required rules concern the group: its own ones, or those of other pods."""
+        own = self._state.rules[group.index]
+        return not own.free or any(counts not in self._soft for counts in own.feeds)
+
+    def _keeps_domains(
+        self,
+        nodes: Sequence[NodeState],
+        parts: Sequence[tuple[OfferChoice, Mapping[PodGroup, int]]],
+        contents: Iterable[PodGroup],
+    ) -> bool:
+        """Return whether one node replaces one, in the same domains of all rules about its pods but those of hosts."""
+        old, new = nodes[0].choice, parts[0][0]
+        return (
+            len(nodes) == len(parts) == 1
+            and old is not None
+            and all(old.label(key) == new.label(key) for group in contents for key in self._state.keys_of(group))
+        )
 
     def _open(self, choice: OfferChoice, inside: Mapping[PodGroup, int], opened: list[NodeState]) -> bool:
         if self._state.over_limit(choice) is not None:

@@ -2,9 +2,9 @@
 
 The search minimizes the price, and of equal prices it often finds the plan with many small nodes. This step runs on the
 finished plan. It replaces several nodes by one that holds all of their pods, and nodes of rare types by types that the
-plan uses anyway. Replacements that cost nothing are always made; others only within a share of the plan's price. All
-rules of the scheduler hold, and the blast radius of the pool. Nodes of pods with preferences
-stay as they are.
+plan uses anyway. Replacements that cost nothing are made, others only within a share of the plan's price. Many pods
+stay on two nodes or more, which can be in two zones, unless one node saves more than that share. All rules of the
+scheduler hold, and the blast radius of the pool. Nodes of pods with preferences stay as they are.
 """
 
 from collections import Counter
@@ -26,6 +26,8 @@ from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import TINY
 
+MOST_TOGETHER: Final = 16
+"""More pods than this are not merged into a single node."""
 MOST_PATTERNS: Final = 300
 """The number of different nodes of a pool that are looked at; further ones stay as they are."""
 MOST_WORK: Final = 4_000
@@ -234,7 +236,8 @@ class NodeMerger:
             parts = tuple(
                 (pattern, int(taken[at, position])) for at, pattern in enumerate(patterns) if taken[at, position]
             )
-            if self._within_radius(parts):
+            saves = extra[position] < -max(budget, 0.0) - TINY
+            if self._within_radius(parts) and (saves or not self._leaves_one_zone(variant, parts)):
                 return Merge(one, variant, parts, float(extra[position]), int(arrays.place[position]))
         return None
 
@@ -259,6 +262,19 @@ class NodeMerger:
             own = self._state.rules[group.index]
             most += [allowed // number for counts, allowed in own.of_hosts if counts in own.feeds]
         return max(min(most), 0)
+
+    def _leaves_one_zone(self, variant: PoolVariant, parts: Sequence[tuple[Pattern, int]]) -> bool:
+        """Return whether a merge puts many pods on the only node that is left, though nodes in several zones could have
+        them. Pods with others of their kind on running nodes do not count."""
+        if len(self._state.new) >= sum(number for _, number in parts) + 1:
+            return False
+        planned = [(group, each * number) for pattern, number in parts for group, each in pattern.planned]
+        if sum(number for group, number in planned if not group.running) <= MOST_TOGETHER:
+            return False
+        bits = variant.common_to(group.index for group, _ in planned)
+        held = any(names.ZONE in self._state.keys_of(group) for group, _ in planned)
+        zones = variant.offer_set.positions(names.ZONE)[0].values()
+        return not held and sum(bool(bits & offers) for offers in zones) > 1
 
     def _within_radius(self, parts: Iterable[tuple[Pattern, int]]) -> bool:
         share = self._pool_offers.pool.planning.blast_radius.share

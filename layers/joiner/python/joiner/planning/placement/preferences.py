@@ -2,9 +2,9 @@
 preferences.
 
 kube-scheduler weighs preferences where several nodes are possible; here several *offers* are possible. Karpenter first
-requires what is preferred, then relaxes it step by step. Joiner never pays for a preference, and never leaves a pod
-pending for one. Preferences are preferred node affinity, preferred pod affinity and anti-affinity, and spreads with
-ScheduleAnyway.
+requires what is preferred, then relaxes it step by step. This step never pays for a preference, and never leaves a pod
+pending for one; `zone_spreading` pays for zones, up to a tolerance. Preferences are preferred node affinity, preferred
+pod affinity and anti-affinity, and spreads with ScheduleAnyway.
 """
 
 from collections.abc import Mapping

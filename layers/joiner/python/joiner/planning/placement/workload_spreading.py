@@ -2,9 +2,9 @@
 
 The search fills one node after the other, so that the pods of a workload may all be on one node, or in one zone. This
 step moves single pods to nodes with free resources, and exchanges pods of two groups between two nodes. The nodes, and
-so the price, stay the same. Pods with rules or preferences about other pods, or that such rules count, stay where they
-are, and so do pods with host ports or volumes. Of pools with several weights, only nodes of those with the highest one
-are changed: a node of another pool exists for certain pods.
+so the price, stay the same. Pods with rules about other pods, or that such rules count, stay where they are, and so do
+pods with host ports or volumes. No preference is less satisfied afterwards. Of pools with several weights, only nodes
+of those with the highest one are changed: a node of another pool exists for certain pods.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,15 @@ from typing import Final
 
 from joiner import names
 from joiner.planning.model.pod_groups import PodGroup
-from joiner.planning.placement.node_exchange import has_preferences
+from joiner.planning.placement.preference_effects import PreferenceEffects
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 
 MOST_WORK: Final = 20_000
 """The number of nodes, and pairs of nodes, that are looked at: about a quarter of a second. Plans of hundreds of nodes
 are spread in part."""
+MOST_EXCHANGES: Final = 20_000
+"""The number of exchanges that are tried: about half a second."""
 MOST_GIVERS: Final = 4
 MOST_TAKERS: Final = 8
 """The nodes with most pods of a group, and those with fewest, between which its next pod is moved."""
@@ -36,7 +38,9 @@ class WorkloadSpreading:
 
     def __init__(self, state: PlanState) -> None:
         self._state = state
+        self._effects = PreferenceEffects(state)
         self._work = 0
+        self._tried = 0
         highest = max((one.pool.weight for one in state.offered_pools), default=0)
         self._nodes = [
             node
@@ -63,13 +67,8 @@ class WorkloadSpreading:
 
     def _may_move(self, group: PodGroup) -> bool:
         if group.index not in self._able:
-            own = self._state.rules[group.index]
             self._able[group.index] = (
-                own.free
-                and not own.feeds
-                and not group.constraints.host_ports
-                and not group.attaches
-                and not has_preferences(self._state, group)
+                not self._effects.of(group).settled and not group.constraints.host_ports and not group.attaches
             )
         return self._able[group.index]
 
@@ -78,7 +77,7 @@ class WorkloadSpreading:
         self._work += len(self._nodes)
         for giver, taker in self._pairs(group):
             self._work += 1
-            if self._gain(group, giver, taker) <= 0:
+            if self._gain(group, giver, taker) <= 0 or not self._likes(group, giver, taker, 1):
                 continue
             if self._put(group, taker, 1):
                 self._take(group, giver, 1)
@@ -106,6 +105,15 @@ class WorkloadSpreading:
             gain += self._here(group, giver) - self._here(group, taker) - number
         return gain * number
 
+    def _likes(self, group: PodGroup, giver: NodeState, taker: NodeState, number: int) -> bool:
+        """Return whether such a move satisfies all preferences as well as before."""
+        effects, old, new = self._effects, giver.labels.get, taker.labels.get
+        return (
+            all(old(key) == new(key) for key in effects.of(group).keys)
+            and effects.likes_as_well(group, giver, taker)
+            and effects.keep_apart({group: number}, old, new)
+        )
+
     def _here(self, group: PodGroup, node: NodeState) -> int:
         return self._zones.get(group.index, {}).get(_zone(node), 0)
 
@@ -114,10 +122,12 @@ class WorkloadSpreading:
         for other in sorted(taker.planned, key=lambda one: one.index):
             if other is group or not self._may_move(other) or not _may_open(other, giver):
                 continue
-            for number, others in _ratios(group, other):
+            for number, others in _ratios(group, other) if self._tried < MOST_EXCHANGES else ():
+                self._tried += 1
                 gain = self._gain(group, giver, taker, number) + self._gain(other, taker, giver, others)
-                enough = giver.planned[group] >= number and taker.planned[other] >= others
-                if gain > 0 and enough and self._swap((group, giver, number), (other, taker, others)):
+                able = giver.planned[group] >= number and taker.planned[other] >= others
+                able = able and self._likes(group, giver, taker, number) and self._likes(other, taker, giver, others)
+                if gain > 0 and able and self._swap((group, giver, number), (other, taker, others)):
                     return number + others
         return 0
 
