@@ -40,7 +40,7 @@ DIVISIBLE = {
     "large": instance_type("large", 32, 128, 1.0, pods=60),
     "half": instance_type("half", 16, 64, 0.502, pods=30),
 }
-ANYWAY = {"topologySpreadConstraints": [spread(ZONE, whenUnsatisfiable="ScheduleAnyway")]}
+ANYWAY: dict[str, Any] = {"topologySpreadConstraints": [spread(ZONE, whenUnsatisfiable="ScheduleAnyway")]}
 
 
 def prefers_pods(kind: str, key: str, app: str = "web") -> dict[str, Any]:
