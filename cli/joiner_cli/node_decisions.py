@@ -19,6 +19,8 @@ from joiner.disruption.proposal import DisruptionAction, Proposal
 from joiner.pools.timestamps import format_timestamp
 
 READ_AT_ONCE: Final = 16
+LATER_READ: Final = 10
+"""Executions after one that began an action, which are asked whether they have undone it."""
 PODS_SHOWN: Final = 5
 NOT_AGAIN: Final = "not executed: the second proposal, 15 seconds later, did not contain it"
 
@@ -137,7 +139,12 @@ def find_decisions(name: str, stored: Sequence[StoredProposals], outcomes: "Outc
     kept = [one for each in stored for proposal in each.proposals for one in proposal.kept]
     claims = {name, *(one.claim for one in kept if one.node == name)}
     nodes = {one.node for one in kept if one.claim in claims}
-    found = [decision for each in stored for decision in _decisions_in(each, claims, outcomes)]
+    names = [each.execution for each in stored]
+    found = [
+        decision
+        for at, each in enumerate(stored)
+        for decision in _decisions_in(each, claims, names[max(at - LATER_READ, 0) : at][::-1], outcomes)
+    ]
     known = {claim for each in stored for proposal in each.proposals for claim in _claims_of(proposal)} & claims
     return DecisionsOfNode(tuple(sorted(known)), tuple(sorted(nodes)), tuple(_join_repeated(found)))
 
@@ -147,14 +154,17 @@ def _claims_of(proposal: Proposal) -> Iterator[str]:
     yield from (one.claim for one in proposal.kept)
 
 
-def _decisions_in(stored: StoredProposals, claims: set[str], outcomes: "Outcomes") -> Iterator[NodeDecision]:
-    """Yield the decision of the last proposal; if none, that of the first, which the last one did not repeat."""
+def _decisions_in(
+    stored: StoredProposals, claims: set[str], later: Sequence[str], outcomes: "Outcomes"
+) -> Iterator[NodeDecision]:
+    """Yield the decision of the last proposal; if none, that of the first, which the last one did not repeat. ``later``
+    are the executions after this one, the next one first."""
     at = stored.at
     for number, proposal in reversed(list(enumerate(stored.proposals))):
         actions = [action for action in proposal.actions if claims.intersection(action.claims)]
-        last = number == len(stored.proposals) - 1
+        repeated = number == len(stored.proposals) - 1
         for action in actions:
-            became = outcomes.find(stored.execution, action) if last and number else NOT_AGAIN
+            became = outcomes.find(stored.execution, action.claims, later) if repeated else NOT_AGAIN
             moves = tuple(f"{pod} to {_destination(where, action)}" for pod, where in sorted(action.moves.items()))
             yield NodeDecision(at, at, stored.execution, True, action.message, moves, became)
         if actions:
@@ -188,22 +198,49 @@ class Outcomes:
     def __init__(self, states: DisruptionExecutions, machine: str) -> None:
         self._states = states
         self._executions = machine.replace(":stateMachine:", ":execution:")
+        self._read: dict[str, Mapping[str, Any]] = {}
 
-    def find(self, execution: str, action: DisruptionAction) -> str:
-        """Return what became of an action, in words."""
-        from botocore.exceptions import ClientError  # imported late: boto3 loads slowly
-
-        try:
-            found = self._states.describe_execution(executionArn=f"{self._executions}:{execution}")
-        except ClientError as error:
-            if error.response["Error"]["Code"] != "ExecutionDoesNotExist":
-                raise
+    def find(self, execution: str, claims: Sequence[str], later: Sequence[str] = ()) -> str:
+        """Return what became of the action for these claims, in words. One of the executions ``later`` may have undone
+        what this one began: it settles what others left."""
+        found = self._describe(execution)
+        if not found:
             return "its execution is gone: Step Functions keeps them for 90 days"
         if found["status"] == "RUNNING":
             return "its execution is still running"
         if found["status"] != "SUCCEEDED":
-            return f"its execution ended as {found['status']}: {found.get('cause') or found.get('error') or ''}"
-        return describe_outcome(json.loads(found.get("output") or "{}"), action.claims)
+            became = f"its execution ended as {found['status']}: {found.get('cause') or found.get('error') or ''}"
+        else:
+            became = describe_outcome(_output(found), claims)
+        if not became.startswith("not executed"):
+            for name in later:
+                if why := _find_why(_output(self._describe(name)), "undone", claims):
+                    return f"undone: {why}"
+        return became
+
+    def _describe(self, execution: str) -> Mapping[str, Any]:
+        """Return one execution; empty if there is none."""
+        from botocore.exceptions import ClientError  # imported late: boto3 loads slowly
+
+        if execution not in self._read:
+            try:
+                found = self._states.describe_execution(executionArn=f"{self._executions}:{execution}")
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "ExecutionDoesNotExist":
+                    raise
+                found = {}
+            self._read[execution] = found
+        return self._read[execution]
+
+
+def _output(execution: Mapping[str, Any]) -> Mapping[str, Any]:
+    output = json.loads(execution.get("output") or "{}")
+    return output if isinstance(output, dict) else {}
+
+
+def _find_why(output: Mapping[str, Any], field: str, claims: Sequence[str]) -> str:
+    """Return why nodes of these claims are in this list of an output; empty if they are not."""
+    return next((str(one["why"]) for one in output.get(field) or () if set(one["claims"]) & set(claims)), "")
 
 
 def describe_outcome(output: Mapping[str, Any], claims: Sequence[str]) -> str:
@@ -217,9 +254,8 @@ def describe_outcome(output: Mapping[str, Any], claims: Sequence[str]) -> str:
     ('executed: its nodes were marked for removal', 'not executed: paused')
     """
     for field, word in (("undone", "undone"), ("dropped", "not executed")):
-        for one in output.get(field) or ():
-            if set(one["claims"]) & set(claims):
-                return f"{word}: {one['why']}"
+        if why := _find_why(output, field, claims):
+            return f"{word}: {why}"
     if any(set(one["claims"]) & set(claims) for one in output.get("marked") or ()):
         return "executed: its nodes were marked for removal"
-    return f"not executed: {output.get('why') or 'another execution had the lease'}"
+    return f"not executed: {output.get('why') or 'the lease was not free, or the second look failed'}"

@@ -107,6 +107,41 @@ def test_an_action_that_the_second_proposal_does_not_repeat_is_not_executed() ->
     assert found.outcome == "not executed: the second proposal, 15 seconds later, did not contain it"
 
 
+@pytest.mark.parametrize(
+    ("ended", "outcome"),
+    [
+        ({"output": '{"why": "Joiner is paused"}'}, "not executed: Joiner is paused"),
+        ({"output": '{"why": ""}'}, "not executed: the lease was not free, or the second look failed"),
+        ({"output": '{"marked": [{"claims": ["default-a"]}]}'}, "executed: its nodes were marked for removal"),
+    ],
+)
+def test_an_execution_whose_second_proposal_is_not_there_tells_what_it_did(
+    ended: Mapping[str, Any], outcome: str
+) -> None:
+    """It ended before, or one of its proposals cannot be read."""
+    [found] = decisions("default-a", looked("d-1", NOON, Proposal((REMOVED,))), **{"d-1": ended})
+
+    assert found.outcome == outcome
+
+
+def test_what_a_later_execution_undid_is_undone() -> None:
+    chosen, stays = Proposal((REMOVED,)), Proposal(kept=(OTHER,))
+
+    [found] = decisions(
+        "default-a",
+        looked("d-3", NOON, stays, stays),
+        looked("d-2", minutes(1), stays, stays),
+        looked("d-1", minutes(2), chosen, chosen),
+        **{
+            "d-3": {"output": '{"undone": [{"claims": ["default-a"], "why": "its replacement did not join"}]}'},
+            "d-2": {"status": "RUNNING"},
+            "d-1": {"output": '{"marked": [{"claims": ["default-a"]}]}'},
+        },
+    )
+
+    assert found.outcome == "undone: its replacement did not join"
+
+
 def test_the_same_reason_to_stay_is_shown_once_with_its_times() -> None:
     stays, blocked = Proposal(kept=(STAYS,)), Proposal(kept=(KeptNode("default-a", "node-a", "Unconsolidatable", "x"),))
 

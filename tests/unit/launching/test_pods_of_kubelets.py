@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from joiner import names
 from joiner.adapters.documents import details_of
 from joiner.catalogue import Catalogue
 from joiner.catalogue.instance_types import Interfaces
@@ -109,25 +108,6 @@ def test_long_user_data_allows_fewer_templates_so_that_a_launch_fits_its_item() 
 
     assert 5 < len(launch.templates) < 15
     assert len(details_of(launch)) + len(launch.request_json()) < 300_000
-
-
-def test_long_user_data_that_leaves_too_few_types_for_min_values_is_refused() -> None:
-    known = [
-        replace(instance_type(f"m5.{at}x"), capacity=Resources({"pods": at}), interfaces=Interfaces(3, 10))
-        for at in range(3, 33)
-    ]
-    offers = [LaunchOffering(0.1 * at, one.name, "us-east-1a") for at, one in enumerate(known, 1)]
-    long = replace(MODERN_CLASS, user_data="#!/bin/sh\n" + "echo 0123456789\n" * 900)
-    outcomes = []
-    for least in (5, 20, 40):
-        pool = replace(MODERN, min_values={names.INSTANCE_TYPE: least})
-        one = wanted("a", *offers, pool=pool, node_class=long, resolved=resolved(long))
-        outcomes.append(group_launches([one], Catalogue.of(known), CLUSTER, execution="up-1"))
-
-    (enough, _), (none, [refused]), (relaxed, _) = outcomes
-    assert len(enough) == len(relaxed) == 1, "without 40 types, minValues are relaxed already"
-    assert none == () and refused.reason == "MinValuesNotMet"
-    assert refused.message.startswith("the user data of EC2NodeClass/default is so long that a launch has at most ")
 
 
 @pytest.mark.parametrize("reserved", [0, 1])

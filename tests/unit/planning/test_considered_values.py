@@ -90,6 +90,19 @@ def test_higher_priorities_and_then_larger_workloads_come_first() -> None:
     assert all(name.startswith("default/few-") for name in left)
 
 
+def test_pods_that_are_pending_for_long_do_not_take_the_turns_of_newer_ones() -> None:
+    """More pods than a plan considers may be beyond the limit of their pool, and no plan places them."""
+    old, new = of_tenants(range(TOO_MANY), "old"), of_tenants(range(5), "new")
+    for one, created in [
+        *((each, "2026-11-21T12:00:00Z") for each in old),
+        *((each, "2026-11-21T12:00:01Z") for each in new),
+    ]:
+        one["metadata"]["creationTimestamp"] = created
+    _, left = considered(cluster([*old, *new], TENANTS))
+
+    assert len(left) == 25 and all(name.startswith("default/old-") for name in left)
+
+
 def test_the_pods_of_one_namespace_leave_values_for_those_of_others() -> None:
     _, left = considered(
         cluster([*of_tenants(range(TOO_MANY)), *of_tenants(range(5), "zoo", namespace="zoo")], TENANTS)

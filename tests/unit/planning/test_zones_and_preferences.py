@@ -33,6 +33,7 @@ from tests.unit.planning.drawn_clusters import node as running_node
 REGION = "topology.kubernetes.io/region"
 VCPUS = "karpenter.k8s.aws/instance-cpu"
 ARCH = "kubernetes.io/arch"
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
 FREE = PlanTolerances(fewer_nodes=0.0, zones=0.0)
 EQUAL = {"m.4xlarge": instance_type("m.4xlarge", 16, 64, 0.8, pods=60)}
@@ -157,6 +158,29 @@ def test_a_spread_of_few_pods_is_not_paid_for_beyond_the_tolerance() -> None:
     dear = {**DIVISIBLE, "half": instance_type("half", 16, 64, 0.51, pods=30)}
 
     assert sizes(planned(pods(8, cpu="3500m", memory="14Gi", **ANYWAY), dear)) == [8]
+
+
+@pytest.mark.parametrize("large", ["1Gi", "20Gi"])
+def test_a_division_leaves_no_node_of_a_pool_whose_pods_could_have_one_of_higher_weight(large: str) -> None:
+    """Only the large pod opens a node of the pool with less weight; the others join it. Without it they may not."""
+    types = {**DIVISIBLE, "small": instance_type("small", 4, 16, 0.14, pods=12)}
+    names = {"high": ["small"], "low": ["large", "half"]}
+    pools = [
+        node_pool(
+            name, requirements=[ON_DEMAND, {"key": INSTANCE_TYPE, "operator": "In", "values": values}], weight=weight
+        )
+        for (name, values), weight in zip(names.items(), (10, 1), strict=True)
+    ]
+    waiting = [*pods(1, "large", cpu="1", memory=large), *pods(29, "web", cpu="1", memory="1Gi")]
+    lists: dict[str, Any] = {"pods": waiting, "nodepools": pools}
+
+    made = plan(
+        Snapshot.from_lists(lists), Catalogue.from_json(types), classes=CLASSES, tolerances=PlanTolerances(0.0, 0.2)
+    )
+
+    assert made.pending == () and check_plan(lists, types, made.to_json()) == []
+    of_low = [node.pods for node in made.nodes if node.pool == "NodePool/low"]
+    assert [any("large" in pod for pod in inside) for inside in of_low] == [True] * (large == "20Gi")
 
 
 def test_a_node_is_divided_in_as_many_parts_as_the_instance_types_allow() -> None:

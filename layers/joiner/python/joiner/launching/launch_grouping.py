@@ -20,7 +20,7 @@ from joiner.launching.image_families.node_settings import ClusterDescription, Us
 from joiner.launching.launch import Launch, LaunchTemplate
 from joiner.launching.launch_offering import LaunchOffering
 from joiner.launching.launch_template_content import build_launch_template, build_owner_tags, find_market_type
-from joiner.launching.launch_template_limits import Images, count_templates, limit_templates
+from joiner.launching.launch_template_limits import Images, limit_templates
 from joiner.launching.node_interfaces import NO_FEATURES, lacks_public_address
 from joiner.launching.subnet_choice import SubnetChoice
 from joiner.launching.user_data import build_user_data, build_user_data_by_type
@@ -257,23 +257,7 @@ def prepare_claim(
         by_type = build_user_data_by_type(*about, types=types)
     except UserDataRefused as refused:
         return RefusedClaim(name, refused.reason, str(refused))
-    fitting = limit_templates(images, text, by_type)
-    refusal = _refuse_too_few(wanted, images, fitting, count_templates(fitting, by_type), catalogue)
-    return refusal or PreparedClaim(wanted, text, fitting, by_type)
-
-
-def _refuse_too_few(
-    wanted: ClaimToLaunch, images: Images, fitting: Images, templates: int, catalogue: Catalogue
-) -> RefusedClaim | None:
-    """Return why a claim is refused whose minValues hold for all of its offerings, and not for those that fit."""
-    minimums = wanted.pool.min_values
-    if has_min_values(fitting, catalogue, minimums) or not has_min_values(images, catalogue, minimums):
-        return None
-    message = (
-        f"the user data of {wanted.node_class.key} is so long that a launch has at most {templates} launch templates, "
-        f"with fewer offerings than minValues of {wanted.pool.key} requires: shorten the user data, or lower minValues"
-    )
-    return RefusedClaim(wanted.claim.name, "MinValuesNotMet", message)
+    return PreparedClaim(wanted, text, limit_templates(images, text, by_type), by_type)
 
 
 def _has_no_public_address(offer: LaunchOffering, node_class: NodeClass, catalogue: Catalogue) -> bool:

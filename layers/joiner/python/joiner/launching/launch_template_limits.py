@@ -36,8 +36,3 @@ def limit_templates(images: Sequence[tuple[LaunchOffering, str]], user_data: str
             templates.add(own)
             kept.append((offer, image))
     return tuple(kept)
-
-
-def count_templates(images: Images, by_type: Mapping[str, str]) -> int:
-    """Return how many templates these offerings have."""
-    return len({(image, by_type.get(offer.instance_type)) for offer, image in images})

@@ -4,6 +4,7 @@ NodeOverlays and CapacityBuffers have conditions, which the next plan writes; th
 plan.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,9 +12,16 @@ from joiner import names
 from joiner.cluster import Node, Pod
 from joiner.disruption.disruption_candidates import workload_of
 from joiner.planning import Snapshot
-from joiner.pools import InvalidManifest, NodeClaim
+from joiner.pools import InvalidManifest
 from joiner.pools.codecs.manifest_fields import ManifestProblems
-from joiner.pools.codecs.misplaced_annotations import POD, PROTECTIONS, note_annotations, note_labels, note_node
+from joiner.pools.codecs.misplaced_annotations import (
+    MOST_OF_A_POOL,
+    POD,
+    PROTECTIONS,
+    note_annotations,
+    note_labels,
+    note_node,
+)
 from joiner.pools.node_pool import pool_key_of
 from joiner.reporting.events import Event, Subject
 from joiner.reporting.plan_events import report_invalid_manifests
@@ -29,7 +37,7 @@ REPORTED: Final[Mapping[str, tuple[str, str]]] = {
 
 def report_problems(snapshot: Snapshot, lists: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Event]:
     """Return the events about the problems of a snapshot and of the lists that it was made from."""
-    of_nodes = report_nodes(snapshot.nodes, snapshot.claims)
+    of_nodes = report_nodes(snapshot.nodes)
     return [*report_objects(lists, snapshot.problems), *report_pods(snapshot.pods), *of_nodes]
 
 
@@ -66,21 +74,19 @@ def report_pods(pods: Iterable[Pod]) -> list[Event]:
     return list(found.values())
 
 
-def report_nodes(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> list[Event]:
-    """Return the events about annotations and labels of nodes without effect. A mistake that nodes have from their
-    claims is reported once for each pool, on its first node."""
-    annotations = {claim.provider_id: claim.annotations for claim in claims if claim.provider_id}
-    found: dict[tuple[str, str], Event] = {}
+def report_nodes(nodes: Iterable[Node]) -> list[Event]:
+    """Return the events about annotations and labels of nodes without effect; of each mistake, the first nodes of a
+    pool have one."""
+    found, known = list[Event](), Counter[tuple[str, str]]()
     for node in sorted(nodes, key=lambda each: each.name):
         notes = ManifestProblems(f"Node/{node.name}")
         note_node(node.annotations, node.labels, notes)
         events = report_invalid_manifests(Subject.node(node), notes.problems)
-        of_claim = annotations.get(node.provider_id, {})
-        copied = {f"metadata.annotations[{key}]" for key in of_claim if of_claim[key] == node.annotations.get(key)}
         for problem, event in zip(notes.problems, events, strict=True):
-            home = (pool_key_of(node) if problem.field in copied else "") or node.name
-            found.setdefault((home, problem.message), event)
-    return list(found.values())
+            mistake = (pool_key_of(node) or node.name, problem.message)
+            known[mistake] += 1
+            found += [event] if known[mistake] <= MOST_OF_A_POOL else []
+    return found
 
 
 def _meant_as_annotations(pod: Pod) -> Mapping[str, str]:

@@ -4,7 +4,7 @@ maximum.
 Each combination is a variant of a pool with all of its offers, so time and memory grow with their number, and any user
 who may create pods can ask for any number. If pods ask for more than the maximum, each group of pods gets those without
 which it has no node before any gets those that only spread it or meet its preferences. Higher priorities are first. Of
-one priority, the groups take turns: first the largest of each namespace. Pods that get none stay pending. The next plan
+one priority, the groups take turns: first the newest of each namespace. Pods that get none stay pending. The next plan
 considers theirs, because pods that got nodes no longer ask.
 """
 
@@ -118,20 +118,23 @@ def _order_groups(
     groups: PodGroups, offer_sets: Mapping[str, OfferSet], accepted: Mapping[str, Mapping[int, int]]
 ) -> list[list[PodGroup]]:
     """Return the pending groups by priority, each priority in order of turns: groups that no offer accepts or is large
-    enough for are last, then the largest of each namespace is first."""
+    enough for are last, then the newest pods of each namespace are first. Pods that no plan can place, for example
+    beyond the limits of their pool, grow old, and do not take the turns of others for ever."""
     frees = {one.free for offer_set in offer_sets.values() for one in offer_set.launchable}
     largest = [max(amounts) for amounts in zip(*frees, strict=True)] or [0] * len(groups.resources)
     hopeless = {
         one: not (fits(one, largest) and any(of_pool[one.index] for of_pool in accepted.values()))
         for one in groups.pending
     }
-    by_size = sorted(groups.pending, key=lambda one: (one.rank, hopeless[one], -len(one.pods), one.index))
+    ordered = sorted(groups.pending, key=lambda one: (-len(one.pods), one.index))
+    ordered.sort(key=lambda one: max(pod.created for pod in one.pods), reverse=True)  # stable, also in reverse
+    ordered.sort(key=lambda one: (one.rank, hopeless[one]))
     turns, before = dict[PodGroup, int](), dict[tuple[int, str], int]()
-    for group in by_size:
+    for group in ordered:
         own = (group.rank, group.namespace)
         turns[group] = before[own] = before.get(own, 0) + 1
-    by_size.sort(key=lambda one: (one.rank, hopeless[one], turns[one]))  # stable
-    return [list(alike) for _, alike in groupby(by_size, key=lambda one: one.rank)]
+    ordered.sort(key=lambda one: (one.rank, hopeless[one], turns[one]))
+    return [list(alike) for _, alike in groupby(ordered, key=lambda one: one.rank)]
 
 
 def _accept_with_any_values(pool: NodePool, offer_set: OfferSet, groups: PodGroups) -> dict[int, int]:

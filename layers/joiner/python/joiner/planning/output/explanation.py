@@ -51,7 +51,7 @@ BY_NAME = "it selects a node by name, and the name of a new node is not known ye
 NO_POOL = "there is no NodePool or Provisioner that can be used: create one, or correct its mistakes"
 MANY_COMBINATIONS = (
     f"a plan considers at most {MOST_COMBINATIONS} combinations of values of the labels that pools leave open, "
-    f"and pods of higher priorities and larger workloads come first{TEMPORARY}"
+    f"and pods of higher priorities and newer ones of their namespace come first{TEMPORARY}"
 )
 NO_TERMS = "its required node affinity has nothing but empty terms, and an empty term matches no node"
 

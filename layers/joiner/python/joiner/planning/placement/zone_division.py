@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from joiner import names
-from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet
-from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers
+from joiner.planning.model.pod_groups import PodGroup, fits
 from joiner.planning.placement.node_exchange import NodeExchange, offers_for
 from joiner.planning.placement.node_merging import MOST_TOGETHER
 from joiner.planning.placement.preference_effects import PreferenceEffects, asks_for_zones
@@ -105,7 +105,7 @@ class ZoneDivision:
             far = _share_of(planned, share, divisor, number)
             near = {group: left for group, each in planned.items() if (left := each - number * far.get(group, 0))}
             parts = self._parts(crowd.choice, near, far, number) if far else []
-            if parts and self._exchange.divide([crowd.node], parts):
+            if parts and all(map(self._may_stand, parts)) and self._exchange.divide([crowd.node], parts):
                 self._counts.add(planned, zone, -1)
                 for choice, inside in parts:
                     self._counts.add(inside, choice.one.offering.zone, 1)
@@ -130,6 +130,14 @@ class ZoneDivision:
             return []
         parts: list[Part] = [(stays, near)] if stays else []
         return [*parts, *((places[there], far) for there in chosen.elements())]
+
+    def _may_stand(self, part: Part) -> bool:
+        """Return whether one of the pods could not have a node of a pool with higher weight: without such a pod, the
+        node would not exist."""
+        choice, inside = part
+        weight = choice.pool_offers.pool.weight
+        higher = [one for one in self._state.offered_pools if one.pool.weight > weight]
+        return not higher or any(not any(_could_have(group, one) for one in higher) for group in inside)
 
     def _empties(self, zone: str, far: Mapping[PodGroup, int], chosen: Counter[str]) -> bool:
         """Return whether the zones that get parts are less full afterwards than this zone is now."""
@@ -194,6 +202,17 @@ class ZoneDivision:
             )
             self._sorted[known] = sorted(able, key=lambda one: (one.offering.price_per_hour, one.model.name, one.index))
         return self._sorted[known]
+
+
+def _could_have(group: PodGroup, pool_offers: PoolOffers) -> bool:
+    """Return whether a node of the pool could hold a pod of the group, apart from limits and rules between pods."""
+    if group.constraints.untolerated(pool_offers.pool.taints) is not None:
+        return False
+    return any(
+        variant.bits[group.index] >> one.index & 1 and fits(group, one.free)
+        for variant in pool_offers.variants
+        for one in variant.launchable
+    )
 
 
 def _share_of(planned: Mapping[PodGroup, int], share: int, divisor: int, number: int) -> dict[PodGroup, int]:

@@ -7,6 +7,7 @@ read them, with a value that means nothing, or written as a label.
 metadata.annotations[joiner.dev/drift] is detect: it has no effect here: it is an annotation of a pool
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -55,6 +56,8 @@ OF_KINDS: Final[Mapping[str, str]] = {
 OWN_LABELS: Final = (names.PLACED, names.SHARD, names.LEAVING)
 PLACING_VALUES: Final = ("bind", "schedule")
 SWITCH: Final = ("true", "false")
+MOST_OF_A_POOL: Final = 2
+"""The number of claims, and of nodes, of a pool on which the same mistake is reported: most come from the pool."""
 
 
 def note_misplaced(manifest: Mapping[str, Any], notes: ManifestProblems) -> None:
@@ -95,18 +98,25 @@ def note_node(annotations: Mapping[str, Any], labels: Mapping[str, Any], notes: 
 
 
 def find_claim_mistakes(claims: Iterable[NodeClaim], pools: Iterable[NodePool]) -> Iterator[InvalidManifest]:
-    """Yield a warning for each annotation without effect that was added to a claim of a scale-up. Those that it has
-    from the template of its pool are reported there.
+    """Yield a warning for each annotation without effect of claims of a scale-up that the template of their pool does
+    not have; of each mistake, the first claims of a pool have it.
+
+    Claims keep what the template had before a change. The claims of a pool that is gone or cannot be read have none:
+    its template is not known.
     """
     templates = {pool.key: pool.annotations for pool in pools}
-    for claim in claims:
-        if names.LEASE not in claim.annotations:
+    known = Counter[tuple[str, str]]()
+    for claim in sorted(claims, key=lambda one: one.key):
+        if names.LEASE not in claim.annotations or claim.pool_key not in templates:
             continue
-        template, notes = templates.get(claim.pool_key, {}), ManifestProblems(claim.key)
+        template, notes = templates[claim.pool_key], ManifestProblems(claim.key)
         added = {key: value for key, value in claim.annotations.items() if template.get(key) != value}
-        added.pop(names.PLACING, None)  # of the template before a change
+        added.pop(names.PLACING, None)
         note_annotations(added, notes, "metadata.annotations", CLAIM)
-        yield from notes.problems
+        for problem in notes.problems:
+            known[claim.pool_key, problem.message] += 1
+            if known[claim.pool_key, problem.message] <= MOST_OF_A_POOL:
+                yield problem
 
 
 def note_annotations(annotations: Mapping[str, Any], notes: ManifestProblems, path: str, scope: str) -> None:
