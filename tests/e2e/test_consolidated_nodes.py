@@ -96,7 +96,7 @@ def an_oversized_node(actor: Actor, pool: Object | None = None, **annotations: s
 
 def test_an_oversized_node_is_replaced_by_a_cheaper_one_which_comes_first(actor: Actor) -> None:
     an_oversized_node(actor)
-    [old], [large] = actor.pods("small"), actor.nodes()
+    [old], [large] = actor.pods("small"), actor.world.kube.items("/apis/karpenter.sh/v1/nodeclaims")
     overlapping: list[bool] = []
 
     def one_is_left() -> bool:
@@ -117,7 +117,7 @@ def test_an_oversized_node_is_replaced_by_a_cheaper_one_which_comes_first(actor:
     assert watched.evicted == {old["metadata"]["name"]}
     actor.wait_running(1, "small")
     assert {"DisruptionLaunching", "DisruptionTerminating"} <= reasons(actor)
-    explained = decisions_about(actor, large["metadata"]["labels"]["karpenter.sh/nodeclaim"])
+    explained = decisions_about(actor, large["metadata"]["name"])
     [chosen] = [one for one in explained if one.outcome.startswith("executed")]
     assert chosen.message.startswith("Underutilized: removes 1 node, launches 1 first (m5.large), saves $")
     assert f"default/{old['metadata']['name']} to a new m5.large" in chosen.moves
