@@ -7,7 +7,7 @@ one zone, it looks at all nodes: of few pods, one node may move as a whole, with
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -56,6 +56,7 @@ class ZoneDivision:
         self._effects = PreferenceEffects(state)
         self._counts = ZoneCounts(state)
         self._sorted: dict[tuple[OfferSet, str], list[NodeOffer]] = {}
+        self._needed: dict[tuple[int, int], bool] = {}
 
     def run(self) -> int:
         """Divide the node with the most pods that are together, until no zone has too many of them."""
@@ -137,7 +138,14 @@ class ZoneDivision:
         choice, inside = part
         weight = choice.pool_offers.pool.weight
         higher = [one for one in self._state.offered_pools if one.pool.weight > weight]
-        return not higher or any(not any(_could_have(group, one) for one in higher) for group in inside)
+        return not higher or any(self._needs(group, weight, higher) for group in inside)
+
+    def _needs(self, group: PodGroup, weight: int, higher: Sequence[PoolOffers]) -> bool:
+        """Return whether no pool of higher weight could have a node for a pod of the group."""
+        known = (group.index, weight)
+        if known not in self._needed:
+            self._needed[known] = not any(_could_have(group, one) for one in higher)
+        return self._needed[known]
 
     def _empties(self, zone: str, far: Mapping[PodGroup, int], chosen: Counter[str]) -> bool:
         """Return whether the zones that get parts are less full afterwards than this zone is now."""
@@ -209,8 +217,9 @@ def _could_have(group: PodGroup, pool_offers: PoolOffers) -> bool:
     if group.constraints.untolerated(pool_offers.pool.taints) is not None:
         return False
     return any(
-        variant.bits[group.index] >> one.index & 1 and fits(group, one.free)
+        accepted >> one.index & 1 and fits(group, one.free)
         for variant in pool_offers.variants
+        if (accepted := variant.bits[group.index])
         for one in variant.launchable
     )
 
