@@ -11,8 +11,9 @@ def worth_to_price_ratio(
     """Return for each of these offers by how much the worth of its pods exceeds its price, with its capacity priced by
     the best of ``rates``. Divided by the largest of these ratios, worths are such that no offer earns more than its
     price."""
-    # Any prices give a valid proof; the prices of one resource alone are used if no others exist.
-    prices = np.concatenate([rates[rates.any(axis=1)], np.eye(rates.shape[1])])
+    # Any prices give a valid proof; the prices of one resource alone are used if no others exist. Variants of a pool
+    # have the same prices, and each takes a pass over all offers and items.
+    prices = np.unique(np.concatenate([rates[rates.any(axis=1)], np.eye(rates.shape[1])]), axis=0)
     whole, each = free @ prices.T, need @ prices.T
     least: Floats = np.full(len(price), np.inf)
     for position in range(len(prices)):
