@@ -6,7 +6,8 @@ before the launch, or a pod that was planned for that node has ended or runs els
 that is lost is explained only if something hit its instance.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -30,7 +31,7 @@ class RetiredNode:
 
 @dataclass(frozen=True, slots=True)
 class PodPlaces:
-    """Where pods were, and where they were planned. Pods are named with their namespace.
+    """Where pods were, and where they were planned. Pods are named with their namespace, nodes by their instance.
 
     `bound` and `ended` have the time for each pod; `left` the times at which pods left each node.
     """
@@ -69,6 +70,31 @@ class PodPlaces:
         )
 
 
+class NodeNames:
+    """The instances that had the name of a node, one after the other: addresses are used again, and names with them."""
+
+    def __init__(self, instances: Iterable[tuple[str, str, datetime]]) -> None:
+        """Each instance has its id, the name of its node, and the time of its launch."""
+        self._launches: dict[str, list[tuple[datetime, str]]] = {}
+        for instance, name, launched in instances:
+            self._launches.setdefault(name, []).append((launched, instance))
+        for launches in self._launches.values():
+            launches.sort()
+
+    def find(self, name: str, at: datetime) -> str:
+        """Return the instance that had the name at a time; the name itself if none is known.
+
+        >>> from datetime import UTC
+        >>> noon, one = (datetime(2026, 11, 29, hour, tzinfo=UTC) for hour in (12, 13))
+        >>> names = NodeNames([("i-b", "node", one), ("i-a", "node", noon)])
+        >>> names.find("node", noon), names.find("node", one), names.find("other", one)
+        ('i-a', 'i-b', 'other')
+        """
+        launches = self._launches.get(name, [])
+        before = bisect_right(launches, at, key=lambda each: each[0])
+        return launches[before - 1][1] if before else name
+
+
 def needless(retired: Sequence[RetiredNode], places: PodPlaces, *, hit: Collection[str]) -> Iterator[str]:
     """Yield a sentence for each retirement without a reason; `hit` are the instances, claims and nodes that something
     hit.
@@ -82,10 +108,10 @@ def needless(retired: Sequence[RetiredNode], places: PodPlaces, *, hit: Collecti
 def _objection(each: RetiredNode, places: PodPlaces) -> str:
     if each.reason == "lost":
         return "although nothing ended it"
-    if not places.was_used(each.node):
-        if places.explain_unused(each.node, each.launched, each.begun):
+    if not places.was_used(each.instance):
+        if places.explain_unused(each.instance, each.launched, each.begun):
             return ""
         return "although no pod ran on it, and its pods neither ended nor found other room"
     if each.reason == "empty":
-        return "" if places.all_ended(each.node, each.begun) else "although pods ran on it"
+        return "" if places.all_ended(each.instance, each.begun) else "although pods ran on it"
     return "although it was young" if each.begun - each.launched <= FIRST_MINUTE else ""

@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 from joiner_local.demo.change_watch import instances
-from tests.e2e.needless_nodes import PodPlaces, RetiredNode, needless
+from tests.e2e.needless_nodes import NodeNames, PodPlaces, RetiredNode, needless
 from tests.e2e.pod_witness import PodWitness
 from tests.e2e.random_changes import RandomChanges
 from tests.e2e.retirement_listing import retirements_since
@@ -136,13 +136,19 @@ class Chaos:
 
     def _places(self, launched: Mapping[str, Mapping[str, Any]]) -> PodPlaces:
         """Return where pods were, and on which nodes plans put them."""
-        names = {_claim_name(each): str(each["PrivateDnsName"]) for each in launched.values()}
+        of_claims = {_claim_name(each): instance for instance, each in launched.items()}
+        names = NodeNames((one, str(each["PrivateDnsName"]), each["LaunchTime"]) for one, each in launched.items())
         planned: dict[str, set[str]] = {}
         for pod, place in self.actor.places_since(self.known):
             if place.instance_type:
-                node = next((node for claim, node in names.items() if claim.endswith(place.claim)), "")
-                planned.setdefault(node, set()).add(pod)
-        return PodPlaces(planned, self.seen.bound, self.seen.ended, self.seen.left)
+                instance = next((one for claim, one in of_claims.items() if claim.endswith(place.claim)), "")
+                planned.setdefault(instance, set()).add(pod)
+        left: dict[str, list[datetime]] = {}
+        for node, times in self.seen.left.items():
+            for at in times:
+                left.setdefault(names.find(node, at), []).append(at)
+        bound = {pod: (names.find(node, at), at) for pod, (node, at) in self.seen.bound.items()}
+        return PodPlaces(planned, bound, self.seen.ended, left)
 
 
 def _claim_name(instance: Mapping[str, Any]) -> str:
