@@ -239,12 +239,12 @@ def prepare_claim(
             f"associatePublicIPAddress from {wanted.node_class.key}, or allow types with one EFA interface"
         )
         return RefusedClaim(name, "PublicAddressNotPossible", message)
-    images: Images = ()
+    images = []
     for offer in (each for each in offers if each not in private):
         known = catalogue.types.get(offer.instance_type)
         image = resolved.image_for(known.labels) if known and offer.zone in resolved.zones else None
         if image:
-            images += ((offer, image.id),)
+            images.append((offer, image.id))
     if not images:
         message = (
             f"{wanted.node_class.key} has no image and subnet for any of the {len(wanted.offers)} offers of this claim"

@@ -7,12 +7,21 @@ from joiner.planning.model.pod_groups import PodGroup, sum_needs
 from joiner.planning.state.constraint_check import keeps_all_rules
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
+from joiner.planning.state.pod_topology import DomainCounts
 from joiner.planning.tuning import MOST_PLAN_CHECKS
+
+Part = tuple[OfferChoice, Mapping[PodGroup, int]]
+"""A new node, and the pods that it gets."""
 
 
 def has_preferences(state: PlanState, group: PodGroup) -> bool:
     """Return whether pods of the group prefer some nodes, or to be near or apart from other pods."""
     return bool(group.constraints.preferences or state.rules[group.index].preferred)
+
+
+def find_preferred_counts(state: PlanState) -> set[DomainCounts]:
+    """Return the counts of pods by domain that preferences of pending pods use; those of required rules are others."""
+    return {counts for group in state.left for _, counts in state.rules[group.index].preferred}
 
 
 def offers_for(
@@ -33,7 +42,7 @@ class NodeExchange:
     def __init__(self, state: PlanState) -> None:
         self._state = state
         self._audits = 0
-        self._soft = {counts for group in state.left for _, counts in state.rules[group.index].preferred}
+        self._soft = find_preferred_counts(state)
 
     def replace(self, nodes: Sequence[NodeState], choice: OfferChoice) -> bool:
         """Put the pods of these nodes on one new node; return whether it was possible. Otherwise nothing changes."""
@@ -43,7 +52,7 @@ class NodeExchange:
                 contents[group] = contents.get(group, 0) + number
         return self.divide(nodes, [(choice, contents)])
 
-    def divide(self, nodes: Sequence[NodeState], parts: Sequence[tuple[OfferChoice, Mapping[PodGroup, int]]]) -> bool:
+    def divide(self, nodes: Sequence[NodeState], parts: Sequence[Part]) -> bool:
         """Put the pods of these nodes on new nodes, ``parts``; return whether it was possible. Otherwise nothing
         changes.
 
@@ -76,7 +85,7 @@ class NodeExchange:
     def _keeps_domains(
         self,
         nodes: Sequence[NodeState],
-        parts: Sequence[tuple[OfferChoice, Mapping[PodGroup, int]]],
+        parts: Sequence[Part],
         contents: Iterable[PodGroup],
     ) -> bool:
         """Return whether one node replaces one, in the same domains of all rules about its pods but those of hosts."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from joiner import names
 from joiner.planning.model.node_offers import OfferChoice, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.placement.node_exchange import find_preferred_counts
 from joiner.planning.state.node_state import NodeState
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.state.pod_topology import DomainCounts
@@ -37,9 +38,10 @@ class PreferenceEffects:
 
     def __init__(self, state: PlanState) -> None:
         self._state = state
-        preferred = [each for group in state.left for each in state.rules[group.index].preferred]
-        self._soft = {counts for _, counts in preferred}
-        self._liked = {counts for weight, counts in preferred if weight > 0}
+        self._soft = find_preferred_counts(state)
+        self._liked = {
+            counts for group in state.left for weight, counts in state.rules[group.index].preferred if weight > 0
+        }
         self._groups: dict[int, GroupEffects] = {}
         self._weights: dict[tuple[int, PoolVariant, int], int] = {}
         self._on_nodes: dict[tuple[int, str], int] = {}

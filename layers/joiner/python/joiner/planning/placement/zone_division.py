@@ -14,7 +14,7 @@ from typing import Final
 from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, OfferSet, PoolOffers
 from joiner.planning.model.pod_groups import PodGroup, fits
-from joiner.planning.placement.node_exchange import NodeExchange, offers_for
+from joiner.planning.placement.node_exchange import NodeExchange, Part, offers_for
 from joiner.planning.placement.node_merging import MOST_TOGETHER
 from joiner.planning.placement.preference_effects import PreferenceEffects, asks_for_zones
 from joiner.planning.placement.zone_spreading import ZoneCounts
@@ -27,8 +27,6 @@ MOST_DIVISIONS: Final = 12
 SHAPES: Final = ((1, 1, 1), (1, 2, 1), (1, 3, 2), (1, 4, 3), (3, 8, 1), (1, 3, 1), (1, 4, 1), (1, 8, 1))
 """How nodes are divided, the first that is possible: the share of the pods that one part in another zone has, as a
 fraction, and the number of such parts. The first is the whole node, with another instance type."""
-
-Part = tuple[OfferChoice, Mapping[PodGroup, int]]
 
 
 def divide_among_zones(state: PlanState, most: float) -> int:

@@ -12,7 +12,7 @@ from typing import Final
 from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice
 from joiner.planning.model.pod_groups import PodGroup
-from joiner.planning.placement.node_exchange import NodeExchange
+from joiner.planning.placement.node_exchange import NodeExchange, Part
 from joiner.planning.placement.node_merging import MOST_TOGETHER
 from joiner.planning.placement.preference_effects import PreferenceEffects
 from joiner.planning.placement.zone_spreading import ZoneCounts
@@ -23,8 +23,6 @@ from joiner.planning.tuning import TINY
 MOST_PODS: Final = 1_000
 """More pods of a group are not packed again: they have many nodes. A thousand take about 30 ms."""
 MOST_GROUPS: Final = 4
-
-Part = tuple[OfferChoice, Mapping[PodGroup, int]]
 
 
 def repack_among_zones(state: PlanState, most: float) -> int:
