@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 from botocore.exceptions import ClientError
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.law_settings import examples
@@ -208,8 +208,29 @@ def sessions(local_aws: RunningAws) -> Iterator[tuple[Session, Session]]:
     return ((Session(client, table, name), Session(fake, "drawn", name)) for name in map(str, itertools.count()))
 
 
+def update(key: str, expression: str, **values: Any) -> tuple[str, dict[str, Any]]:
+    given = {f":{name}": value for name, value in values.items()}
+    asked = {"Key": key, "UpdateExpression": expression, "ExpressionAttributeValues": given}
+    return "Update", {**asked, "ReturnValues": "NONE"}
+
+
+SET_AND_EMPTIED: Final = [
+    update("a", "ADD holder :v", v={"SS": ["a"]}),
+    update("a", "DELETE holder :v SET rings = if_not_exists(holder, :n)", v={"SS": ["a"]}, n={"N": "0"}),
+]
+"""A set that one clause takes from an attribute, which another clause empties."""
+SET_TWICE_AND_ADDED: Final = [
+    update("a", "ADD holder :v", v={"SS": ["a"]}),
+    update("a", "SET rings = if_not_exists(holder, :v)", v={"SS": ["b"]}),
+    update("a", "ADD rings :v", v={"SS": ["c"]}),
+]
+"""Two attributes with one value, of which one changes later."""
+
+
 @examples(20)
 @given(requests=st.lists(drawn_request(), min_size=REQUESTS, max_size=REQUESTS))
+@example(requests=SET_AND_EMPTIED)
+@example(requests=SET_TWICE_AND_ADDED)
 def test_drawn_requests_get_the_answers_of_the_local_aws(
     sessions: Iterator[tuple[Session, Session]], requests: list[tuple[str, Any]]
 ) -> None:

@@ -24,7 +24,7 @@ test compares the record with this list::
         Table.query DynamoHandler.put_item DynamoHandler.update_item DynamoHandler.delete_item
         DynamoHandler.get_item DynamoHandler.query DynamoHandler.scan DynamoHandler.batch_get_item
         DynamoHandler.batch_write_item DynamoHandler.transact_write_items DynamoHandler.transact_get_items
-        DynamoDBBackend.transact_write_items DynamoDBBackend.update_item
+        DynamoDBBackend.transact_write_items DynamoDBBackend.update_item UpdateExpressionExecutor.execute
     ec2.capacity_pools
         EC2Response.describe_availability_zones EC2Response.get_spot_placement_scores
     ec2.console_outputs

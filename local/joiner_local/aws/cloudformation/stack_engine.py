@@ -48,18 +48,21 @@ class StackEngine:
 
     def find(self, name_or_id: str) -> CloudFormationStack:
         """Return an existing stack by name, or any stack by id."""
-        for stack in reversed(self.stacks.values()):
+        for stack in reversed(list(self.stacks.values())):  # other requests add some meanwhile
             if name_or_id == stack.stack_id or (name_or_id == stack.name and stack.status != "DELETE_COMPLETE"):
                 return stack
         raise OperationRefused(f"Stack with id {name_or_id} does not exist")
 
     def living(self, name: str) -> CloudFormationStack | None:
         return next(
-            (stack for stack in self.stacks.values() if stack.name == name and stack.status != "DELETE_COMPLETE"), None
+            (each for each in list(self.stacks.values()) if each.name == name and each.status != "DELETE_COMPLETE"),
+            None,
         )
 
     def exports(self, but: CloudFormationStack | None = None) -> dict[str, tuple[CloudFormationStack, str]]:
-        living = [stack for stack in self.stacks.values() if stack is not but and stack.status != "DELETE_COMPLETE"]
+        living = [
+            stack for stack in list(self.stacks.values()) if stack is not but and stack.status != "DELETE_COMPLETE"
+        ]
         return {
             output.export_name: (stack, output.value)
             for stack in living

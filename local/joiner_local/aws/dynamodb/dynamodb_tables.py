@@ -47,6 +47,7 @@ NO_REASON: Final[CancellationReason] = (None, None, None)
 def install(aws: LocalAws) -> None:
     from moto.dynamodb.models import DynamoDBBackend
     from moto.dynamodb.models.table import Table
+    from moto.dynamodb.parsing.executors import UpdateExpressionExecutor
     from moto.dynamodb.responses import DynamoHandler
 
     condition_expressions.install()
@@ -57,6 +58,8 @@ def install(aws: LocalAws) -> None:
         wrap_attribute(DynamoHandler, name, _alone(handle), handle)
     replace_attribute(DynamoDBBackend, "transact_write_items", transact_write_items)
     wrap_attribute(DynamoDBBackend, "update_item", _undone_if_it_fails(update), update)
+    execute = UpdateExpressionExecutor.execute
+    wrap_attribute(UpdateExpressionExecutor, "execute", _with_own_values(execute), execute)
     stopped = threading.Event()
     aws.closing.append(stopped.set)
     aws.add_knobs({"expire-items": lambda _asked: {"deleted": sweep(time.time())}})
@@ -102,6 +105,21 @@ def _undone_if_it_fails(update: Callable[..., Any]) -> Callable[..., Any]:
                 raise
 
     return update_item
+
+
+def _with_own_values(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an `UpdateExpressionExecutor.execute` in which every attribute has a value of its own. moto evaluates all
+    operands before an update, as DynamoDB does, but as references: a set that one clause takes from an attribute would
+    lose the members that another clause deletes there, and two attributes set from one would change together later.
+    """
+
+    def execute_apart(self: Any, node: Any = None) -> None:
+        if node is None:
+            own = {name: copy.deepcopy(value) for name, value in self.item.attrs.items()}
+            dict.update(self.item.attrs, own)  # without moto's measurement of the item for each attribute
+        execute(self, node)
+
+    return execute_apart
 
 
 def _restore(backend: Any, table_name: str, key: Mapping[str, Any], before: Any) -> None:
@@ -234,7 +252,7 @@ def sweep(now: float) -> int:
 
     deleted = 0
     with _LOCK:
-        for table in dynamodb_backends[ACCOUNT][REGION].tables.values():
+        for table in list(dynamodb_backends[ACCOUNT][REGION].tables.values()):
             if table.ttl.get("TimeToLiveStatus") != "ENABLED":
                 continue
             attribute = table.ttl["AttributeName"]

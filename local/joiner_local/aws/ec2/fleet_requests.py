@@ -268,7 +268,7 @@ def _interface_subnet(data: Mapping[str, Any]) -> str:
 
 
 def _subnet(backend: Any, subnet_id: str) -> Any:
-    return next((zones[subnet_id] for zones in backend.subnets.values() if subnet_id in zones), None)
+    return next((zones[subnet_id] for zones in list(backend.subnets.values()) if subnet_id in zones), None)
 
 
 def _default_subnet(backend: Any, zone: str | None) -> Any:

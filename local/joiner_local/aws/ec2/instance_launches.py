@@ -69,7 +69,9 @@ def _group_problems(data: Mapping[str, Any], subnet: Any, backend: Any) -> Itera
 
 def _problems(asked: LaunchPool, backend: Any) -> Iterator[Problem]:
     data, pool = asked.data, asked.pool
-    subnet = next((zones[asked.subnet_id] for zones in backend.subnets.values() if asked.subnet_id in zones), None)
+    subnet = next(
+        (zones[asked.subnet_id] for zones in list(backend.subnets.values()) if asked.subnet_id in zones), None
+    )
     if subnet is None:
         yield "InvalidSubnetID.NotFound", f"The subnet ID '{asked.subnet_id}' does not exist"
     elif subnet.availability_zone != pool.zone:

@@ -70,7 +70,12 @@ def _role(access_key: str) -> Any | None:
             for assumed in reversed(list(sts.assumed_roles)):
                 if assumed.access_key_id == access_key:
                     return next(
-                        (each for each in _iam(assumed.account_id).roles.values() if each.arn == assumed.role_arn), None
+                        (
+                            each
+                            for each in list(_iam(assumed.account_id).roles.values())
+                            if each.arn == assumed.role_arn
+                        ),
+                        None,
                     )
     return None
 

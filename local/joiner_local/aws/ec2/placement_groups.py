@@ -66,7 +66,7 @@ def create_placement_group(response: Any) -> ActionResult:
     partitions = int(response._get_param("PartitionCount") or 0)
     if not name:
         raise EC2ClientError("MissingParameter", "The request must contain the parameter GroupName")
-    if any(one.name == name for one in GROUPS.values()):
+    if any(one.name == name for one in list(GROUPS.values())):
         raise EC2ClientError("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
     if strategy not in STRATEGIES:
         raise EC2ClientError("InvalidParameterValue", f"Value ({strategy}) for parameter strategy is invalid.")
@@ -98,7 +98,7 @@ def describe_placement_groups(response: Any) -> ActionResult:
     for key, values in (("GroupName", names), ("GroupId", ids)):
         if missing := next((value for value in values if find_group({key: value}) is None), None):
             raise unknown(missing)
-    found = [one for one in GROUPS.values() if (not names or one.name in names) and (not ids or one.id in ids)]
+    found = [one for one in list(GROUPS.values()) if (not names or one.name in names) and (not ids or one.id in ids)]
     return ActionResult({"PlacementGroups": [one.shown(response.region) for one in found]})
 
 
@@ -111,7 +111,7 @@ def find_group(placement: Mapping[str, Any]) -> Group | None:
     """Return the group that `Placement` of a launch names by id or name; None if there is none."""
     if found := GROUPS.get(str(placement.get("GroupId"))):
         return found
-    return next((one for one in GROUPS.values() if one.name == placement.get("GroupName")), None)
+    return next((one for one in list(GROUPS.values()) if one.name == placement.get("GroupName")), None)
 
 
 def _members(group: Group, backend: Any) -> Iterator[Any]:

@@ -111,7 +111,9 @@ class Reservations:
             return self.known.get(target)
         if specification.get("CapacityReservationPreference") == "none":
             return None
-        open_ones = (one for one in self.known.values() if one.match == "open" and not one.market and one.fits(pool))
+        open_ones = (
+            one for one in list(self.known.values()) if one.match == "open" and not one.market and one.fits(pool)
+        )
         return next((one for one in open_ones if self.free(one, backend) > 0), None)
 
     def problem(self, data: Mapping[str, Any], pool: CapacityPool) -> Problem | None:
@@ -210,7 +212,7 @@ def describe_capacity_reservations(response: Any) -> ActionResult:
         raise EC2ClientError(
             "InvalidCapacityReservationId.NotFound", f"The capacity reservation ID '{missing[0]}' does not exist"
         )
-    shown = [_shown(one, response.ec2_backend) for one in RESERVATIONS.known.values() if not ids or one.id in ids]
+    shown = [_shown(one, response.ec2_backend) for one in list(RESERVATIONS.known.values()) if not ids or one.id in ids]
     filters = response._get_param("Filters", [])
     for each in filters:
         _meets({}, each)  # refuses a filter that does not exist, whatever there is

@@ -34,7 +34,7 @@ SPOT_ROLE: Final = SpotRole()
 
 
 def _created() -> list[Any]:
-    return [role for role in iam_backends[ACCOUNT]["aws"].roles.values() if role.path == PATH]
+    return [role for role in list(iam_backends[ACCOUNT]["aws"].roles.values()) if role.path == PATH]
 
 
 def set_spot_role(asked: dict[str, Any]) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def principal_problem(principal: str) -> str | None:
     if path.startswith("aws-service-role/"):
         return "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"
     backend = iam_backends[parts[4]][parts[1]] if parts[4] in iam_backends else None
-    known = () if backend is None else backend.roles.values() if kind == "role" else backend.users.values()
+    known = () if backend is None else list((backend.roles if kind == "role" else backend.users).values())
     return (
         None
         if any(each.arn == principal for each in known)

@@ -54,21 +54,21 @@ def new_access_entry(cluster: str, principal: str) -> str:
 
 def instance_profile(name: str) -> str:
     """Return the ARN with the profile's path; a profile that does not exist has no path."""
-    found = _iam().instance_profiles
+    found = list(_iam().instance_profiles.values())
     return next(
-        (str(each.arn) for each in found.values() if each.name == name),
+        (str(each.arn) for each in found if each.name == name),
         f"arn:aws:iam::{ACCOUNT}:instance-profile/{name}",
     )
 
 
 def roles_of_profile(profile: Mapping[str, Any]) -> list[str]:
     """Return the ARNs of the roles of a profile that a launch names by its name or ARN."""
-    found = _iam().instance_profiles.values()
+    found = list(_iam().instance_profiles.values())
     return [
         str(role.arn)
         for each in found
         if each.name == profile.get("Name") or each.arn == profile.get("Arn")
-        for role in (each.roles.values() if isinstance(each.roles, dict) else each.roles)
+        for role in list(each.roles.values() if isinstance(each.roles, dict) else each.roles)
     ]
 
 
@@ -94,7 +94,7 @@ def managed_policy(arn: str) -> Any | None:
 
 
 def role(name: str) -> str:
-    found = next((each for each in _iam().roles.values() if each.name == name), None)
+    found = next((each for each in list(_iam().roles.values()) if each.name == name), None)
     return str(found.arn) if found is not None else f"arn:aws:iam::{ACCOUNT}:role/{name}"
 
 

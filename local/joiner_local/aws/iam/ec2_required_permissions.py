@@ -205,7 +205,7 @@ def _all_tags(params: Mapping[str, Any], kind: str) -> dict[str, str]:
 
 
 def _template(specification: Mapping[str, Any]) -> Any | None:
-    found = account_lookups.ec2().launch_templates.values()
+    found = list(account_lookups.ec2().launch_templates.values())  # other requests make and delete some meanwhile
     return next(
         (
             each

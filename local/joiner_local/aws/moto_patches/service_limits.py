@@ -308,7 +308,7 @@ def _alarm(asked: Asked) -> None:
 
 
 def _route(asked: Asked) -> None:
-    if any(route.route_key == asked["route_key"] for route in asked["self"].routes.values()):
+    if any(route.route_key == asked["route_key"] for route in list(asked["self"].routes.values())):
         raise _conflict(f"Route with key {asked['route_key']} already exists for this API")
 
 
@@ -319,7 +319,7 @@ def _conflict(message: str) -> APIGatewayV2Error:
 
 
 def _stage(asked: Asked) -> None:
-    routes = {route.route_key for route in asked["self"].routes.values()}
+    routes = {route.route_key for route in list(asked["self"].routes.values())}
     for key in asked["config"].get("routeSettings") or {}:
         if key not in routes:
             missing = APIGatewayV2Error(
