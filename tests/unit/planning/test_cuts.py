@@ -148,15 +148,16 @@ def test_whole_pods_raise_the_bound_where_sizes_do_not_divide() -> None:
 @pytest.mark.parametrize("rates", [[0.0, 1.0], [0.0, 0.0]], ids=["other free", "none"])
 def test_an_offer_whose_capacity_costs_nothing_at_these_prices_is_not_left_out(rates: list[float]) -> None:
     """The offer holds ten pods worth five, for twenty."""
-    worth, free, need, open_to = (
+    worth, free, need, ways, way = (
         np.array([5.0]),
         np.array([[100.0, 0.0]]),
         np.array([[10.0, 0.0]]),
         np.ones((1, 1), bool),
+        np.zeros(1, int),
     )
 
     assert worth_to_price_ratio(
-        free, np.array([20.0]), open_to, need=need, worth=worth, rates=np.array([rates])
+        free, np.array([20.0]), ways, way, need=need, worth=worth, rates=np.array([rates])
     ).tolist() == [2.5]
 
 

@@ -56,8 +56,9 @@ def plan_with_arrays(
     exceeded = limit_rows is not None and not is_within_limits(limit_rows, relaxation)
     provable = int(demand.sum()) == total and _provable(state, problem, assignment, relaxation)
     proven: float | None = None
-    if not provable and meter.allowance and everything and demand.sum() > FEW_PODS and not state.existing:
-        # The bound is computed for all groups now, not near the deadline.
+    if not (provable or exceeded) and meter.allowance and everything and demand.sum() > FEW_PODS and not state.existing:
+        # The bound is computed for all groups now, not near the deadline. Where limits bind, pods may be left, and the
+        # bound is then that of the others.
         proven = compute_lower_bound(state, limited=True).price_per_hour
     simple = pack_for_comparison(problem, demand, relaxation, meter)
     # A packing without some pods or rules is not comparable.

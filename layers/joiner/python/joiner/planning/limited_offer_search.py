@@ -103,7 +103,7 @@ def _is_supply_left(state: PlanState) -> bool:
 def use_supplies(state: PlanState) -> None:
     """Fill nodes of limited offers, and close those whose pods are worth less than the node costs."""
     known = compute_lower_bound(state, supplied=False)
-    placer = SequentialPlacer(state, SupplyFrontier(state), known.shares, PlacementStrategy())
+    placer = SequentialPlacer(state, SupplyFrontier.find(state), known.shares, PlacementStrategy())
     placer.fill()
     for node in reversed(list(state.new)):
         worth = sum(number * placer.shares[group.index] for group, number in node.planned.items())

@@ -177,7 +177,7 @@ def _finish(
     that no pod asks for or needs. ``rest`` searches a plan for the pods that are left."""
     found = search(state, build=build)
     replanned = replan_unrequested(state, rest)
-    opened = place_on_every_offer(state, rest)
+    opened = place_on_every_offer(state, rest, partial(meter.overdue, 0.0))
     simplified = _simplify(state, policies, tolerances if meter.allowance else None)
     addresses = keep_addresses(state, classes)
     if addresses.closed and state.pods_left:

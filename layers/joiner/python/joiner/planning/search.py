@@ -8,6 +8,7 @@ pods, higher priorities first; then if it is cheaper; then if it has fewer nodes
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from joiner.planning.array_plan import ArrayPlan, plan_with_arrays
 from joiner.planning.effort import Meter
@@ -38,6 +39,9 @@ from joiner.planning.tuning import (
     SHARE_OF_FIRST_PROOF,
     SMALL_GAP,
 )
+
+GRACE_SECONDS: Final = 5.0
+"""Until so long after the deadline, methods begin that place more pods; later, these pods wait for the next plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,13 +192,17 @@ def _repair(
     """Return the best of the proposed plan and of the plans that the slower methods find; leave the state with it. The
     arguments are those of ``improve_proposed``."""
     best = proposed.attempt
+    if meter.overdue(-GRACE_SECONDS):
+        return best
     if best.missing and proposed.exceeded is not None:
         best = _within_limits(state, best, *proposed.exceeded, meter=meter, seed=seed)
     doubtful, first = proposed.improvable or bool(best.score[0]), best
     few = pods <= FEW_PODS and not enough.is_reached(best) and not meter.spent()
+    if meter.overdue(-GRACE_SECONDS):
+        return best
     if (doubtful and pods <= MOST_SEQUENTIAL_PODS) or (few and _is_expensive(state, proposed)):
         clear_plan(state)
-        frontier, known = OfferFrontier(state), compute_lower_bound(state)
+        frontier, known = OfferFrontier.find(state), compute_lower_bound(state)
         for attempt in _sequential(state, frontier, known, meter, complete=not doubtful, least=enough.price):
             best = min(best, attempt, key=lambda one: one.score)
             if enough.is_reached(best):
@@ -208,7 +216,7 @@ def _repair(
             best = clear_blocked_domains(state, frontier, known.shares, best, meter)
     elif few and _is_ruled(state) and best.price > enough.price:
         best = _improve(state, best, meter)
-    if best.missing and pods <= MOST_SEQUENTIAL_PODS:
+    if best.missing and pods <= MOST_SEQUENTIAL_PODS and not meter.overdue(-GRACE_SECONDS):
         best = _place_pending(state, best, meter, seed)
     return best
 
@@ -228,14 +236,14 @@ def _is_expensive(state: PlanState, proposed: ProposedPlan) -> bool:
 def _place_pending(state: PlanState, made: ScoredPlan, meter: Meter, seed: int) -> ScoredPlan:
     """Place more of the pending pods, knowing which pods the plan could not place."""
     with emptied(state):
-        frontier, known = OfferFrontier(state), compute_lower_bound(state)
+        frontier, known = OfferFrontier.find(state), compute_lower_bound(state)
     return place_pending(state, frontier, known.shares, made, meter, seed=seed)
 
 
 def _improve(state: PlanState, made: ScoredPlan, meter: Meter) -> ScoredPlan:
     """Improve the plan by local search: pods that conflict with another pod can leave a node that is too large."""
     with emptied(state):
-        frontier, known = OfferFrontier(state), compute_lower_bound(state)
+        frontier, known = OfferFrontier.find(state), compute_lower_bound(state)
     improve_plan(state, frontier, known.shares, meter)
     return keep_better(state, made)
 
@@ -263,7 +271,7 @@ def propose_and_realize(state: PlanState, meter: Meter, seed: int) -> ProposedPl
         made = plan_with_arrays(state, problem, assignment, total, SearchContext.of(problem, seed, meter))
     improvable = False
     if any(state.left[group] for group in waiting):
-        frontier = OfferFrontier(state)
+        frontier = OfferFrontier.find(state)
         SequentialPlacer(state, frontier, _shares(state, worth), PlacementStrategy()).fill()
         improvable = any(
             state.left[group] and any(fits(group, one.one.free) for one in frontier.of(group)) for group in waiting
@@ -292,7 +300,7 @@ def _within_limits(
     realizer.realize(packing)
     realizer.finish()
     worth = estimate_sizes(state, [group for group in state.groups.pending if state.left[group]])
-    SequentialPlacer(state, OfferFrontier(state), _shares(state, worth), PlacementStrategy()).fill()
+    SequentialPlacer(state, OfferFrontier.find(state), _shares(state, worth), PlacementStrategy()).fill()
     return keep_better(state, before)
 
 

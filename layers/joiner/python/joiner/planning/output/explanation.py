@@ -45,6 +45,9 @@ Lacking = Callable[[PoolOffers, Alternatives], tuple[str, str, str]]
 """What a pool lacks for pods with these alternatives; computed once for all groups with equal alternatives."""
 TooLarge = Callable[[PodGroup, PoolOffers, Sequence[NodeOffer]], Reason]
 """The reason when none of the offers that accept a group can hold a pod of it."""
+Violations = Callable[[PoolOffers], Mapping[NodeOffer, LimitViolation]]
+"""The limit that one more node of each offer of a pool would exceed, the nearest offers first; those within the limits
+are left out. Found once for all groups."""
 
 ENOUGH_TRIED = 200
 BY_NAME = "it selects a node by name, and the name of a new node is not known yet"
@@ -68,6 +71,7 @@ def explain_pending(
     found: dict[PodGroup, tuple[Reason, ...]] = {}
     capacities = cache(partial(find_capacities, catalogue=catalogue, cache=state.cache))
     lacking = cache(partial(_not_available, state, catalogue, capacities))
+    violations = cache(partial(_find_violations, state))
     too_large = partial(explain_shortage, catalogue=catalogue, capacities=capacities)
     # The pool of a standalone claim launches one node, whatever pods are pending.
     pools = [pool_offers for pool_offers in state.offered_pools if not pool_offers.pool.claim]
@@ -87,7 +91,7 @@ def explain_pending(
         elif not pools:
             found[group] = (*required, *others) or (Reason("", NO_POOL),)
         else:
-            reason = partial(_reason, state, group, lacking=lacking, too_large=too_large)
+            reason = partial(_reason, state, group, lacking=lacking, too_large=too_large, violations=violations)
             found[group] = (*required, *map(reason, pools), *others)
     return found
 
@@ -99,7 +103,13 @@ def _opts_out(group: PodGroup) -> bool:
 
 
 def _reason(
-    state: PlanState, group: PodGroup, pool_offers: PoolOffers, *, lacking: Lacking, too_large: TooLarge
+    state: PlanState,
+    group: PodGroup,
+    pool_offers: PoolOffers,
+    *,
+    lacking: Lacking,
+    too_large: TooLarge,
+    violations: Violations,
 ) -> Reason:
     pool = pool_offers.pool.name
     taint = group.constraints.untolerated(pool_offers.pool.taints)
@@ -115,35 +125,46 @@ def _reason(
     usable = list_usable(group, pool_offers)
     large = [one for one in usable if fits(group, one.free)]
     if large:
-        return _beyond_resources(state, group, pool_offers, large)
+        return _beyond_resources(state, group, pool_offers, large, violations)
     if usable:
         return too_large(group, pool_offers, usable)
     return Reason(pool, group.held.get(pool_offers.pool.key) or _requirements(group, pool_offers, lacking))
 
 
-def _beyond_resources(state: PlanState, group: PodGroup, pool_offers: PoolOffers, large: list[NodeOffer]) -> Reason:
+def _beyond_resources(
+    state: PlanState, group: PodGroup, pool_offers: PoolOffers, large: list[NodeOffer], violations: Violations
+) -> Reason:
     """Return the reason when some offers could hold such a pod, but limits or rules between pods exclude it."""
-    limits = [state.over_limit(OfferChoice(pool_offers, pool_offers.variants[0], one, 0)) for one in large]
-    allowed = [one for one, limit in zip(large, limits, strict=True) if limit is None]
+    exceeded = violations(pool_offers)
+    allowed = [one for one in large if one not in exceeded]
     if not allowed:
-        exceeded = [(limit, one) for one, limit in zip(large, limits, strict=True) if limit]
-        # Of limits of zero, every node exceeds all infinitely: the smallest node is the nearest, then the cheapest.
-        # An address may be free soon, so a limit that lasts is named first.
-        least, nearest = min(
-            exceeded,
-            key=lambda each: (
-                isinstance(each[0], AddressViolation),
-                each[0].excess,
-                getattr(each[0], "more", 0.0),
-                each[1].offer,
-            ),
-        )
+        held = set(large)
+        least, nearest = next((limit, one) for one, limit in exceeded.items() if one in held)
         rule = _rule_without_limits(state, group, pool_offers, large)
         if isinstance(least, AddressViolation):
             return Reason(pool_offers.pool.name, rule or least.text(), nearest.offer)
         why = f"{OVER_LIMIT}: {_explain_violation(least, state, group)}"
         return Reason(pool_offers.pool.name, f"{rule}, and {why}" if rule else why, nearest.offer)
     return Reason(pool_offers.pool.name, _between_pods(state, group, pool_offers, allowed), large[0].offer)
+
+
+def _find_violations(state: PlanState, pool_offers: PoolOffers) -> dict[NodeOffer, LimitViolation]:
+    variant = pool_offers.variants[0]
+    every = (one for offer_set in pool_offers.offer_sets for one in offer_set.launchable)
+    limits = ((one, state.over_limit(OfferChoice(pool_offers, variant, one, 0))) for one in every)
+    exceeded = [(one, limit) for one, limit in limits if limit]
+    # Of limits of zero, every node exceeds all infinitely: the smallest node is the nearest, then the cheapest.
+    # An address may be free soon, so a limit that lasts is named first.
+    exceeded.sort(
+        key=lambda each: (
+            isinstance(each[1], AddressViolation),
+            each[1].excess,
+            getattr(each[1], "more", 0.0),
+            each[0].offer,
+            each[0].index,
+        )
+    )
+    return dict(exceeded)
 
 
 def _rule_without_limits(

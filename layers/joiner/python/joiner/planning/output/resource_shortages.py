@@ -26,11 +26,14 @@ class OrderedOffers:
     def __init__(self, offer_set: OfferSet) -> None:
         uncommitted = (one for one in offer_set.launchable if not one.offering.commitment)
         self._offers = sorted(uncommitted, key=lambda one: (one.offer, one.index))
+        self._last: tuple[int, list[NodeOffer]] = (0, [])
 
     def select(self, bits: int) -> list[NodeOffer]:
-        """Return the offers in these bits."""
-        selected = set(bit_positions(bits))
-        return [one for one in self._offers if one.index in selected]
+        """Return the offers in these bits. Groups in succession often accept the same offers."""
+        if self._last[0] != bits:
+            selected = set(bit_positions(bits))
+            self._last = bits, [one for one in self._offers if one.index in selected]
+        return self._last[1]
 
 
 def list_usable(group: PodGroup, pool_offers: PoolOffers) -> list[NodeOffer]:

@@ -14,13 +14,14 @@ number of nodes is limited. Of such a plan only what the pods that are left need
 nodes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from joiner.planning.model.node_offers import PoolOffers
+from joiner.planning.model.pod_groups import PodGroup
 from joiner.planning.placement.fewest_moved_pods import Search, is_requested, move_fewest_pods, usual_variant
 from joiner.planning.placement.node_exchange import NodeExchange
-from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, restore_layout, score_plan
+from joiner.planning.state.checkpoint import ScoredPlan, clear_plan, emptied, restore_layout, score_plan
 from joiner.planning.state.excluded_types import all_accepted, find_closed_pools, only_opened
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import MOST_REPAIRED_PODS
@@ -47,21 +48,25 @@ def replan_unrequested(state: PlanState, search: Search) -> bool:
     return True
 
 
-def place_on_every_offer(state: PlanState, search: Search) -> bool:
-    """Plan the pods that are left on all offers that their rules accept; return whether that places more of them."""
-    if not state.pods_left or not find_closed_pools(state):
+def place_on_every_offer(state: PlanState, search: Search, overdue: Callable[[], bool] = lambda: False) -> bool:
+    """Plan the pods that are left on all offers that their rules accept; return whether that places more of them.
+
+    Only if it is not ``overdue`` then, pods that have nodes are planned again for those that are left even so.
+    """
+    before = best = score_plan(state)
+    if not before.missing:
         return False
 
     def widely(state: PlanState) -> None:
         with all_accepted(state):
             search(state)
 
-    before = score_plan(state)
-    kept = state.keep_new_nodes()
-    widely(state)
-    state.release_kept_nodes(kept)
-    best = _keep_more(state, before)
-    if best.missing and (closed := find_closed_pools(state)) and _may_need_larger_nodes(state, closed):
+    if find_closed_pools(state, _left(state)):
+        kept = state.keep_new_nodes()
+        widely(state)
+        state.release_kept_nodes(kept)
+        best = _keep_more(state, before)
+    if best.missing and not overdue() and (closed := _find_pools_for_larger_nodes(state)):
         clear_plan(state)
         widely(state)
         best = _keep_more(state, first := best)
@@ -71,9 +76,19 @@ def place_on_every_offer(state: PlanState, search: Search) -> bool:
     return best is not before
 
 
-def _may_need_larger_nodes(state: PlanState, closed: Sequence[PoolOffers]) -> bool:
+def _left(state: PlanState) -> list[PodGroup]:
+    return [group for group, number in state.left.items() if number]
+
+
+def _find_pools_for_larger_nodes(state: PlanState) -> list[PoolOffers]:
+    """Return the pools with offers that are closed to pods that are left, and of which limits would allow a node
+    without this plan; none if there are many pods, and the number of nodes is not limited."""
+    left = _left(state)
+    with emptied(state):
+        closed = find_closed_pools(state, left)
     pods = state.pods_left + sum(sum(node.planned.values()) for node in state.new)
-    return pods <= MOST_REPAIRED_PODS or state.limits.allows_no_more_nodes((one.pool for one in closed), state.new)
+    few = pods <= MOST_REPAIRED_PODS
+    return closed if few or state.limits.allows_no_more_nodes((one.pool for one in closed), state.new) else []
 
 
 def _keep_more(state: PlanState, before: ScoredPlan) -> ScoredPlan:

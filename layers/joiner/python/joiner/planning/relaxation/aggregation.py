@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.arrays import Floats, Marks, Whole, distinct_rows
 from joiner.planning.relaxation.lp_values import Relaxation
 from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.relaxation.resource_lp import LARGE_SLACK, TIGHT, ResourceLp
@@ -72,6 +72,7 @@ class DemandView:
         self.number: Floats = demand[items].astype(float)
         self.need = problem.need[items]
         self.open: Marks = problem.open[:, items] & allowed[:, None]
+        self._ways, self._way = distinct_rows(self.open)
         self.capped = problem.capped[:, items]
         self.members: Floats = self.capped @ self.number / np.maximum(problem.caps, 1)
 
@@ -179,7 +180,8 @@ class DemandView:
         return worth_to_price_ratio(
             free,
             self.problem.price[others],
-            self.open[others],
+            self._ways,
+            self._way[others],
             need=self._need(found, kept),
             worth=worth,
             rates=self._rates(found)[used],

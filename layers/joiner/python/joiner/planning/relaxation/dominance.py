@@ -7,6 +7,8 @@ dominated offers loses nothing.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -50,6 +52,14 @@ class OfferFrontier:
             )
             self.tiers.append((weight, found[weight]))
 
+    @classmethod
+    def find(cls, state: PlanState) -> "OfferFrontier":
+        """Return the frontier of the offers that are open to pods now. It is made once for the same offers: a plan
+        searches several times, and with many values of open labels the frontier takes as long as a search."""
+        variants = (variant for each in state.offered_pools for variant in each.variants)
+        key = (cls, *((variant, variant.openings) for variant in variants))
+        return state.kept(key, lambda: cls(state))
+
     def of_weight(self, weight: int) -> Sequence[OfferChoice]:
         """Return the offers of the pools with one weight, the cheapest first."""
         return next((choices for known, choices in self.tiers if known == weight), ())
@@ -58,9 +68,23 @@ class OfferFrontier:
         """Return the choices of one group, one list for each pool weight, the highest weight first."""
         if group not in self._of:
             mark = 1 << group.index
-            tiers = [[one for one in choices if one.groups & mark] for _, choices in self.tiers]
+            tiers = [
+                [choices[at] for at in sorted(chain(*(places for groups, places in parts if groups & mark)))]
+                for (_, choices), parts in zip(self.tiers, self._by_groups, strict=True)
+            ]
             self._of[group] = [choices for choices in tiers if choices]
         return self._of[group]
+
+    @cached_property
+    def _by_groups(self) -> list[list[tuple[int, list[int]]]]:
+        """For each tier, the sets of groups that may use the same offers, as bits, with the places of these offers."""
+        found = []
+        for _, choices in self.tiers:
+            places: dict[int, list[int]] = {}
+            for at, one in enumerate(choices):
+                places.setdefault(one.groups, []).append(at)
+            found.append(list(places.items()))
+        return found
 
     def of(self, group: PodGroup) -> list[OfferChoice]:
         """Return the offers for the group that no other offer dominates."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.arrays import Floats, Marks, Whole, distinct_columns
 from joiner.planning.model.node_offers import OfferChoice, OfferSet, PoolOffers, PoolVariant
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup
@@ -91,13 +91,28 @@ class OfferTable:
 
 
 def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence[str]) -> OfferTable:
-    """Return every offer, and the groups that may use it by node rules."""
+    """Return every offer, and the groups that may use it by node rules. The last table is kept: the steps of a search
+    ask for the same one in succession, and with many values of open labels it is large."""
     sections = tuple(
         (pool_offers, variant)
         for pool_offers in state.offered_pools
         for variant in pool_offers.variants
         if pool_offers.launchable
     )
+    asked = (tuple(groups), tuple(keys), *((variant, variant.openings) for _, variant in sections))
+    known: dict[object, OfferTable] = state.kept(tabulate_offers, dict)
+    if asked not in known:
+        known.clear()
+        known[asked] = _tabulate(state, groups, keys, sections)
+    return known[asked]
+
+
+def _tabulate(
+    state: PlanState,
+    groups: Sequence[PodGroup],
+    keys: Sequence[str],
+    sections: tuple[tuple[PoolOffers, PoolVariant], ...],
+) -> OfferTable:
     kinds, kind_of = _kinds(sections, groups)
     weights = sorted({pool_offers.pool.weight for pool_offers, _ in sections}, reverse=True)
     pools = [pool_offers.pool.key for pool_offers in state.offered_pools]
@@ -152,11 +167,11 @@ def _ways(sections: Sequence[tuple[PoolOffers, PoolVariant]], kinds: Sequence[tu
     ways, way, known = [np.zeros((len(kinds), 0), bool)], [np.zeros(0, np.int64)], 0
     for number, (pool_offers, _) in enumerate(sections):
         width = len(pool_offers.launchable)
-        here, mine = np.zeros((len(kinds), width), bool), [at for at, kind in enumerate(kinds) if kind[number]]
-        for at in mine:
-            here[at] = unpack_bits(kinds[at][number], width)
-        distinct, own = _distinct_columns(here)
-        ways.append(distinct)
+        mine = [at for at, kind in enumerate(kinds) if kind[number]]
+        here = np.array([unpack_bits(kinds[at][number], width) for at in mine], bool).reshape(len(mine), width)
+        distinct, own = distinct_columns(here)
+        ways.append(np.zeros((len(kinds), distinct.shape[1]), bool))
+        ways[-1][mine] = distinct
         way.append(own + known)
         known += distinct.shape[1]
     return np.concatenate(ways, axis=1), np.concatenate(way)
@@ -213,7 +228,7 @@ def unpack_bits(bits: int, width: int) -> Marks:
 def undominated_offers(table: OfferTable, wanted: Marks) -> Whole:
     """Return the offers that no other offer of the same pool and domain dominates (by price, capacity and kinds that
     may use it), in order of price."""
-    marks, way = _distinct_columns(table.kinds[wanted])
+    marks, way = distinct_columns(table.kinds[wanted])
     way = way[table.way]
     # All inputs that determine the result: an offer set determines its capacity, prices and supplies.
     stocks = tuple(
@@ -249,15 +264,6 @@ def _find_undominated(table: OfferTable, ways: Marks, way: Whole) -> Whole:
         kept.append(mine[best])
     found = np.concatenate(kept)
     return usable[found[np.lexsort((usable[found], price[found]))]]
-
-
-def _distinct_columns(marks: Marks) -> tuple[Marks, Whole]:
-    """Return the distinct columns, and for each column its position among them."""
-    if not len(marks):
-        return marks[:, :1], np.zeros(marks.shape[1], np.int64)
-    packed = np.ascontiguousarray(np.packbits(marks, axis=0).T)
-    _, first, way = np.unique(packed.view(f"V{packed.shape[1]}")[:, 0], return_index=True, return_inverse=True)
-    return marks[:, first], way
 
 
 def _maximal(facts: Floats, covers: Marks) -> Whole:
@@ -306,6 +312,7 @@ class OfferChoices:
         self._kinds = np.array([table.kind_of[group] for group in self._groups], dtype=int)
         self._indices = np.array([group.index for group in self._groups], dtype=int)
         self._made: dict[int, OfferChoice] = {}
+        self._groups_by_way: dict[int, int] = {}
         self._used = used
         self._units = units
 
@@ -372,8 +379,14 @@ class OfferChoices:
         if offer not in self._made:
             column = int(self._kept[offer])
             pool_offers, variant, position = self._table.origin(column)
-            open_to = np.zeros(int(self._indices.max()) + 1, bool)
-            open_to[self._indices] = self._table.open_to(self._kinds, column)
-            groups = int.from_bytes(np.packbits(open_to, bitorder="little").tobytes(), "little")
+            groups = self._groups_of(int(self._table.way[column]))
             self._made[offer] = OfferChoice(pool_offers, variant, variant.launchable[position], groups)
         return self._made[offer]
+
+    def _groups_of(self, way: int) -> int:
+        """Return the indices of the groups to which offers are open in this way, as bits."""
+        if way not in self._groups_by_way:
+            open_to = np.zeros(int(self._indices.max()) + 1, bool)
+            open_to[self._indices] = self._table.kinds[self._kinds, way]
+            self._groups_by_way[way] = int.from_bytes(np.packbits(open_to, bitorder="little").tobytes(), "little")
+        return self._groups_by_way[way]

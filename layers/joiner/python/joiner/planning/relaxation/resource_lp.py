@@ -15,10 +15,11 @@ from typing import Any, Final
 import highspy
 import numpy as np
 
-from joiner.planning.arrays import Floats, Marks, Whole
+from joiner.planning.arrays import Floats, Marks, Whole, distinct_rows
 from joiner.planning.relaxation.cuts import countable_resources, dual_feasible_shares
 from joiner.planning.relaxation.lp_solver import INFINITE, quiet_solver, run_solver
 from joiner.planning.relaxation.lp_values import NO_OFFERS, LimitRows, Relaxation, SpareCapacity
+from joiner.planning.relaxation.offer_cover import cover_classes
 from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.relaxation.worth_scaling import worth_to_price_ratio
 
@@ -102,6 +103,8 @@ class ResourceLp:
         )
         _, sample = np.unique(self._class, return_index=True)
         self._need, self._open, self._under = problem.need[sample], problem.open[:, sample], under[sample].astype(float)
+        # Few rows differ: most offers of a pool, or of the nodes of a tenant, are open to the same classes.
+        self._ways, self._way = distinct_rows(self._open)
         self._limits = problem.caps[self._caps].astype(float)
         amounts = self._need[:, self._resources] / self._scale
         # Pods are counted by their size, so that all numbers in the program have the same order of magnitude.
@@ -173,7 +176,7 @@ class ResourceLp:
             active = np.flatnonzero(total > 0)
             worth, rates = np.maximum(duals[: len(total)], 0) * self._size, self._rates(duals, allowed)
             limit_prices, paid = self._price_limits(duals)
-            usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
+            usable = np.flatnonzero(self._ways[:, active].any(axis=1)[self._way] & allowed)
             missing = np.setdiff1d(usable, self._offers, assume_unique=True)
             pull = self._attraction(active, missing, worth, rates, price=(problem.price + limit_prices)[missing])
             better = np.flatnonzero(pull > 1 + (SLACK if len(active) <= LARGE else LARGE_SLACK))
@@ -194,8 +197,12 @@ class ResourceLp:
         active = np.flatnonzero(total > 0)
         here = self._offers[allowed[self._offers]]
         if not self._open[np.ix_(here, active)].any(axis=0).all():
-            usable = np.flatnonzero(self._open[:, active].any(axis=1) & allowed)
-            self._add(np.setdiff1d(_cover(self._problem, self._need, self._open, usable, active), self._offers))
+            usable = np.flatnonzero(self._ways[:, active].any(axis=1)[self._way] & allowed)
+            self._add(
+                np.setdiff1d(
+                    cover_classes(self._problem, self._need, self._open, usable=usable, active=active), self._offers
+                )
+            )
         every = np.arange(len(total), dtype=np.int32)
         self._solver.changeRowsBounds(len(total), every, total * self._size, np.full(len(total), INFINITE))
         return total
@@ -330,7 +337,7 @@ class ResourceLp:
         free = np.concatenate([self._problem.free[missing], np.tile(self._limits, (len(missing), 1))], axis=1)
         need = np.concatenate([self._need, self._under], axis=1)[items]
         return worth_to_price_ratio(
-            free, price, self._open[np.ix_(missing, items)], need=need, worth=worth[items], rates=rates
+            free, price, self._ways[:, items], self._way[missing], need=need, worth=worth[items], rates=rates
         )
 
     def _read(
@@ -373,26 +380,3 @@ def _empty_program(classes: int) -> highspy.HighsLp:
     empty.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     empty.a_matrix_.start_ = [0]
     return empty
-
-
-def _cost(problem: PackingProblem, need: Floats, offers: Whole) -> Floats:
-    """Return the cost of a pod of each class on each offer, by its largest share of the offer's resources."""
-    share = np.full((len(offers), len(need)), 1e-9)
-    for resource in range(need.shape[1]):
-        np.maximum(
-            share, need[:, resource][None, :] / np.maximum(problem.free[offers, resource], 1e-9)[:, None], out=share
-        )
-    cost: Floats = share * problem.price[offers][:, None]
-    return cost
-
-
-def _cover(problem: PackingProblem, need: Floats, open_to: Marks, usable: Whole, active: Whole) -> Whole:
-    """Return a few offers that include an offer of about the lowest cost for every class."""
-    cost = np.where(open_to[np.ix_(usable, active)], _cost(problem, need[active], usable), np.inf)
-    near = cost <= cost.min(axis=0) * 1.03
-    uncovered, picked = np.ones(len(active), bool), []
-    while uncovered.any():
-        best = int(near[:, uncovered].sum(axis=1).argmax())
-        picked.append(best)
-        uncovered &= ~near[best]
-    return np.unique(usable[picked])

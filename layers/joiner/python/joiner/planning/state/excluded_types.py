@@ -3,11 +3,13 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 from joiner.planning.model.exotic_offers import ExoticOffers
-from joiner.planning.model.node_offers import OfferSet, Openings, PoolOffers, PoolVariant
+from joiner.planning.model.node_offers import OfferChoice, OfferSet, Openings, PoolOffers, PoolVariant
 from joiner.planning.model.pod_groups import PodGroup
+from joiner.planning.model.position_bits import as_bits
 from joiner.planning.state.plan_state import PlanState
 
 NO_ZONES: Final[Mapping[str, frozenset[str]]] = {}
@@ -47,7 +49,9 @@ def all_accepted(state: PlanState) -> Iterator[None]:
     """
     before = [(each, each.variants) for each in state.offered_pools]
     for pool_offers, variants in before:
-        object.__setattr__(pool_offers, "variants", tuple(each.accepting_all() for each in variants))
+        # The same variants each time: what is known of their offers stays valid.
+        widest = tuple(state.kept(("accepting all", each, each.openings), each.accepting_all) for each in variants)
+        object.__setattr__(pool_offers, "variants", widest)
     try:
         yield
     finally:
@@ -55,14 +59,32 @@ def all_accepted(state: PlanState) -> Iterator[None]:
             object.__setattr__(pool_offers, "variants", variants)
 
 
-def find_closed_pools(state: PlanState) -> list[PoolOffers]:
-    """Return the pools with an offer that could hold a pod that is left and that its rules accept, but of which it may
-    neither open nor join a node."""
-    left = [group for group, number in state.left.items() if number and not group.refused]
-    return [each for each in state.offered_pools if any(_is_closed_to(each, group) for group in left)]
+def find_closed_pools(state: PlanState, groups: Iterable[PodGroup]) -> list[PoolOffers]:
+    """Return the pools with an offer that could hold a pod of one of these groups, that its rules accept, and of which
+    limits allow a node, but of which it may neither open nor join a node."""
+    groups = [group for group in groups if not group.refused]
+    found = []
+    for pool_offers in state.offered_pools:
+        allowed = _AllowedOffers(state, pool_offers)
+        if any(_is_closed_to(pool_offers, group, allowed) for group in groups):
+            found.append(pool_offers)
+    return found
 
 
-def _is_closed_to(pool_offers: PoolOffers, group: PodGroup) -> bool:
+class _AllowedOffers:
+    """The offers of one pool of which limits allow one more node, as bits; found when they are first asked for."""
+
+    def __init__(self, state: PlanState, pool_offers: PoolOffers) -> None:
+        self._state, self._pool_offers = state, pool_offers
+
+    @cached_property
+    def bits(self) -> int:
+        variant = self._pool_offers.variants[0]
+        choices = (OfferChoice(self._pool_offers, variant, one, 0) for one in self._pool_offers.launchable)
+        return as_bits([choice.one.index for choice in choices if not self._state.over_limit(choice)])
+
+
+def _is_closed_to(pool_offers: PoolOffers, group: PodGroup, allowed: _AllowedOffers) -> bool:
     closed: dict[OfferSet, int] = {}
     for variant in pool_offers.variants:
         openings = variant.openings
@@ -71,7 +93,10 @@ def _is_closed_to(pool_offers: PoolOffers, group: PodGroup) -> bool:
     return (
         bool(closed)
         and group.constraints.untolerated(pool_offers.pool.taints) is None
-        and any(offer_set.derived(ExoticOffers).is_held(group.needs, offers) for offer_set, offers in closed.items())
+        and any(
+            offer_set.derived(ExoticOffers).is_held(group.needs, offers & allowed.bits)
+            for offer_set, offers in closed.items()
+        )
     )
 
 

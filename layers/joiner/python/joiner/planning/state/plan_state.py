@@ -4,9 +4,9 @@
 found, then the plan is written as a value. Every rule of the scheduler is checked before a pod is placed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import ge, itemgetter
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from joiner import names
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
@@ -27,6 +27,7 @@ PORTS_TAKEN: Final = "its host ports are taken"
 
 Alternatives: TypeAlias = Sequence[tuple[Sequence[int], tuple[str | None, ...]]]
 """What each offer that can replace another one holds, and its values of the labels with minValues."""
+Kept = TypeVar("Kept")
 
 
 class PlanState:
@@ -74,8 +75,14 @@ class PlanState:
         self._domains: dict[PodGroup, frozenset[str]] = {}
         self._offers: dict[PodGroup, int] = {}
         self._alternatives: dict[tuple[NodeOffer, int, frozenset[str]], Alternatives] = {}
+        self._kept: dict[object, Any] = {}
         self.made_price = sum(node.made.one.offer.price_per_hour for node in self.existing if node.made)
         self._count_existing()
+
+    def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
+        """Return what was made of the state for this key before, or else what ``make`` makes now."""
+        found: Kept = self._kept[key] if key in self._kept else self._kept.setdefault(key, make())
+        return found
 
     def _count_existing(self) -> None:
         """Count the pods of existing nodes, and the reserved instances that missing nodes of static pools use."""
