@@ -5,6 +5,7 @@ ledger.
 state machine passes on a short summary.
 """
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from joiner.adapters.warm_up import returns_at_warm_up
 from joiner.lifecycle.buffer_planning import BUFFER_KEYS
 from joiner.lifecycle.planning_back_off import PendingPodClass, back_off_after_plan, find_pools_short_of_nodes
 from joiner.planning import Ceilings, Plan, PlanPolicies, PlanTolerances, Snapshot
+from joiner.planning.effort import DEFAULT_STEPS, Effort
 from joiner.planning.inputs.claim_pools import with_claim_pools
 from joiner.planning.inputs.held_pools import with_held_pools
 from joiner.planning.output.unplanned_classes import find_moving_classes, find_unplaceable_classes
@@ -35,6 +37,9 @@ from joiner.reporting.shortage_remedies import add_remedies
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
 
+EFFORT: Final = Effort(seconds=20.0, steps=DEFAULT_STEPS, clock=time.perf_counter)
+"""The steps that a plan usually takes. The clock is for plans that would outlast the function: they place the pods that
+are placed by then."""
 PLANNER: Final = Planner()
 """It keeps compiled offers for the next invocation of this environment."""
 
@@ -52,6 +57,7 @@ class CapacityPlanning:
         *,
         planner: Planner = PLANNER,
         policies: PlanPolicies = DEFAULT_POLICIES,
+        effort: Effort = EFFORT,
     ) -> None:
         self._ledger = ledger
         self._answers = answers
@@ -60,6 +66,7 @@ class CapacityPlanning:
         self._tolerances = tolerances
         self._planner = planner
         self._policies = policies
+        self._effort = effort
 
     def answer(self, task: Task, snapshot: str, classes: str, now: datetime, lease_until: int) -> dict[str, Any]:
         """Return the plan's key and its summary.
@@ -91,9 +98,14 @@ class CapacityPlanning:
             ceilings=self._ceilings,
             tolerances=self._tolerances,
             policies=self._policies,
+            effort=self._effort,
         )
         for warning in made.warnings:
             logger.warning(warning)
+        if made.cut_short:
+            logger.warning(
+                f"the clock stopped the search after {made.seconds:.0f} s; pods that are left wait for a later plan"
+            )
         made = add_remedies(made, {(mark.offering.capacity_type, mark.reason) for mark in marks})
         answer = {"plan": documents.put_plan(self._store, task, made), **summarize_plan(made)}
         after = back_off_after_plan(asked, _settled(made, world, asked), before, at)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from joiner.planning.arrays import Floats, Marks
-from joiner.planning.relaxation.offer_table import _distinct_columns, _maximal
+from joiner.planning.arrays import Floats, Marks, distinct_columns
+from joiner.planning.relaxation.offer_table import _maximal
 
 
 def drawn(seed: int) -> tuple[Floats, Marks]:
     """Return rows of price, way and sizes, many of them equal, and the ways that cover others."""
     rng = np.random.default_rng(seed)
-    kinds, _ = _distinct_columns(rng.random((3, int(rng.integers(1, 9)))) < 0.5)
+    kinds, _ = distinct_columns(rng.random((3, int(rng.integers(1, 9)))) < 0.5)
     covers: Marks = ~np.logical_or.reduce(kinds[:, None, :] & ~kinds[:, :, None], axis=0)
     ways = rng.integers(0, kinds.shape[1], (80, 1))
     return np.concatenate([rng.integers(1, 5, (80, 1)), ways, rng.integers(1, 4, (80, 2))], axis=1).astype(
@@ -39,7 +39,7 @@ def test_what_is_left_out_is_dominated_by_what_is_kept_and_nothing_else_is(seed:
 def test_columns_are_distinct_and_each_is_found(rows: int) -> None:
     marks = np.random.default_rng(rows).random((rows, 200)) < 0.3
 
-    ways, way = _distinct_columns(marks)
+    ways, way = distinct_columns(marks)
 
     assert (ways[:, way] == marks).all()
     assert len({column.tobytes() for column in ways.T.copy()}) == ways.shape[1]

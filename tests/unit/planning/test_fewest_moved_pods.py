@@ -221,7 +221,7 @@ def test_of_many_pods_those_of_a_pool_without_a_limit_stay_where_pods_of_another
         ([*MANY, *HOPELESS], [OPEN], 1),
         ([*MANY, *HOPELESS], [OPEN, UNTOLERATED], 1),
         ([*MANY, *HOPELESS], [OPEN, CLOSED], 1),
-        ([*MANY, *HOPELESS], [node_pool(requirements=ON_DEMAND_ONLY, limits={"nodes": "50"})], 2),
+        ([*MANY, *HOPELESS], [node_pool(requirements=ON_DEMAND_ONLY, limits={"nodes": "50"})], 1),
         (TOO_LARGE, [node_pool(requirements=ON_DEMAND_ONLY, limits={"memory": "8Gi"})], 0),
         (MANY, [UNTOLERATED], 0),
     ],

@@ -47,8 +47,7 @@ def plan_with_arrays(
     meter = context.meter
     demand = np.where(problem.open.any(axis=0), problem.demand, 0)
     everything = int(demand.sum()) == state.pods_left
-    compiled = meter.seconds
-    relaxation = solve_relaxation(problem, demand, context)
+    compiled, relaxation = meter.seconds, solve_relaxation(problem, demand, context)
     if meter.allowance:
         relaxation = tighten_relaxation(problem, demand, context, relaxation)
     meter.keep_back(_estimate_realizing(problem, relaxation, total, compiled))

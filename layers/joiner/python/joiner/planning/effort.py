@@ -30,10 +30,10 @@ class Effort:
         """Return the number of steps that may be used; with 0, the search stops after the first full plan."""
         if self.steps is not None:
             return float(self.steps)
-        return DEFAULT_STEPS if self.seconds is None else self.seconds * STEPS_PER_SECOND
+        return float(DEFAULT_STEPS) if self.seconds is None else self.seconds * STEPS_PER_SECOND
 
 
-DEFAULT_STEPS: Final = 250.0
+DEFAULT_STEPS: Final = 250
 
 
 class Meter:

@@ -176,7 +176,7 @@ class ResourceLp:
             active = np.flatnonzero(total > 0)
             worth, rates = np.maximum(duals[: len(total)], 0) * self._size, self._rates(duals, allowed)
             limit_prices, paid = self._price_limits(duals)
-            usable = np.flatnonzero(self._ways[:, active].any(axis=1)[self._way] & allowed)
+            usable = np.flatnonzero(self._open_to_some(active) & allowed)
             missing = np.setdiff1d(usable, self._offers, assume_unique=True)
             pull = self._attraction(active, missing, worth, rates, price=(problem.price + limit_prices)[missing])
             better = np.flatnonzero(pull > 1 + (SLACK if len(active) <= LARGE else LARGE_SLACK))
@@ -197,7 +197,7 @@ class ResourceLp:
         active = np.flatnonzero(total > 0)
         here = self._offers[allowed[self._offers]]
         if not self._open[np.ix_(here, active)].any(axis=0).all():
-            usable = np.flatnonzero(self._ways[:, active].any(axis=1)[self._way] & allowed)
+            usable = np.flatnonzero(self._open_to_some(active) & allowed)
             self._add(
                 np.setdiff1d(
                     cover_classes(self._problem, self._need, self._open, usable=usable, active=active), self._offers
@@ -206,6 +206,11 @@ class ResourceLp:
         every = np.arange(len(total), dtype=np.int32)
         self._solver.changeRowsBounds(len(total), every, total * self._size, np.full(len(total), INFINITE))
         return total
+
+    def _open_to_some(self, active: Whole) -> Marks:
+        """Return which offers are open to one of these classes."""
+        ways: Marks = np.logical_or.reduce(self._ways[:, active], axis=1)
+        return ways[self._way]
 
     def _add(self, offers: Whole) -> None:
         """Add offers, with flows of all classes that may use them."""

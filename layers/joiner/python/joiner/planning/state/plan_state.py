@@ -73,9 +73,8 @@ class PlanState:
         self.narrow = strict and any(pool_offers.pool.min_values for pool_offers in offered_pools)
         """Whether a pool requires a choice of offers for each node (minValues)."""
         self._domains: dict[PodGroup, frozenset[str]] = {}
-        self._offers: dict[PodGroup, int] = {}
+        self._offers, self._kept = dict[PodGroup, int](), dict[object, Any]()
         self._alternatives: dict[tuple[NodeOffer, int, frozenset[str]], Alternatives] = {}
-        self._kept: dict[object, Any] = {}
         self.made_price = sum(node.made.one.offer.price_per_hour for node in self.existing if node.made)
         self._count_existing()
 
