@@ -37,9 +37,8 @@ from joiner.reporting.shortage_remedies import add_remedies
 logger = Logger()
 environment.prepare_clients("dynamodb", "s3")
 
-EFFORT: Final = Effort(seconds=20.0, steps=DEFAULT_STEPS, clock=time.perf_counter)
-"""The steps that a plan usually takes. The clock is for plans that would outlast the function: they place the pods that
-are placed by then."""
+EFFORT: Final = Effort(seconds=20.0, steps=DEFAULT_STEPS, clock=time.perf_counter, backstop=True)
+"""The steps of a search without a deadline. The clock ends a search that would outlast the function."""
 PLANNER: Final = Planner()
 """It keeps compiled offers for the next invocation of this environment."""
 
@@ -102,10 +101,6 @@ class CapacityPlanning:
         )
         for warning in made.warnings:
             logger.warning(warning)
-        if made.cut_short:
-            logger.warning(
-                f"the clock stopped the search after {made.seconds:.0f} s; pods that are left wait for a later plan"
-            )
         made = add_remedies(made, {(mark.offering.capacity_type, mark.reason) for mark in marks})
         answer = {"plan": documents.put_plan(self._store, task, made), **summarize_plan(made)}
         after = back_off_after_plan(asked, _settled(made, world, asked), before, at)

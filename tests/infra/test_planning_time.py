@@ -2,8 +2,7 @@
 
 from functions.plan_capacity.handler import EFFORT
 from infra.function_configuration import CONFIGURATIONS
-from joiner.planning.effort import Effort, Meter
-from joiner.planning.search import GRACE_SECONDS
+from joiner.planning.effort import GRACE_SECONDS, Effort, Meter
 
 
 def test_the_search_ends_long_before_the_function_does() -> None:

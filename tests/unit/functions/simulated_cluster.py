@@ -40,7 +40,9 @@ from joiner.adapters.store import Store
 from joiner.lifecycle.pod_gathering import Gathering
 from joiner.names import FILLING, UNREGISTERED
 from joiner.planning import Ceilings, PlanPolicies
+from joiner.planning.effort import Effort
 from joiner.planning.plan_policies import DEFAULT_POLICIES
+from joiner.planning.planner import SOME_EFFORT
 from joiner.pools import ResolvedNodeClass
 from joiner.reporting.events import Event
 from tests.unit.functions.fake_ec2 import FakeEc2Client
@@ -121,6 +123,7 @@ class SimulatedCluster:
     recorded: set[str] = field(default_factory=set)  # what the process of that survey knows
     default_spreads: Sequence[Mapping[str, Any]] = ()
     policies: PlanPolicies = DEFAULT_POLICIES
+    effort: Effort = SOME_EFFORT
     times_to_record: Iterator[TimeLeft] = field(default_factory=lambda: repeat(UNBOUNDED))  # of record_node_claims
     gathering: Gathering = field(default_factory=Gathering)
     """What the searches of the running execution for its batch have found."""
@@ -218,7 +221,7 @@ class SimulatedCluster:
         plan = self._state(
             "plan_capacity",
             lambda f: f.CapacityPlanning(
-                self.ledger, self.known, self.store, Ceilings(), None, policies=self.policies
+                self.ledger, self.known, self.store, Ceilings(), None, policies=self.policies, effort=self.effort
             ).answer(task, found["snapshot"], classes, self.now, until),
         )
         keys = {"plan": plan["plan"], "classes": classes, "snapshot": found["snapshot"]}

@@ -1,5 +1,6 @@
 """A scale-up from pending pods to nodes that run them: every function with its real input, over fakes that behave."""
 
+import itertools
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from joiner.adapters import documents
 from joiner.adapters import kube_kinds as kinds
 from joiner.adapters.kube_claims import list_claims
 from joiner.adapters.ledger_items import OfferingKey
+from joiner.planning.effort import Effort
 from tests.unit.functions.launched_nodes import launched
 from tests.unit.functions.simulated_cluster import SimulatedCluster, arn
 from tests.unit.functions.simulation_invariants import nothing_is_left
@@ -44,6 +46,16 @@ def test_pending_pods_get_their_nodes(cluster: SimulatedCluster) -> None:
         sum(node["pricePerHour"] for node in registration["nodes"]) == cluster.answers["plan_capacity"]["pricePerHour"]
     )
     nothing_is_left(cluster)
+
+
+def test_a_plan_keeps_the_effort_of_the_function(cluster: SimulatedCluster) -> None:
+    looks = itertools.count()
+    cluster.effort = Effort(seconds=1.0, clock=lambda: float(next(looks)))
+    cluster.prepare(pending("web-1"))
+
+    assert cluster.scale_up("up-1")
+
+    assert next(looks) > 1
 
 
 def replica_set(replicas: int, created: int) -> dict[str, Any]:

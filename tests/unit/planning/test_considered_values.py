@@ -10,7 +10,7 @@ from joiner.planning.model.considered_values import MOST_COMBINATIONS
 from joiner.planning.output.explanation import MANY_COMBINATIONS
 from joiner.planning.state.plan_state_construction import build_state
 from tests.unit.planning.checked_plans import checked, cluster, why
-from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, Json, node_pool, pod
+from tests.unit.planning.drawn_clusters import CATALOGUE, CLASSES, Json, daemon_set, node_pool, pod
 from tests.unit.planning.open_labels import joined, requiring, rule
 
 TENANTS = node_pool(requirements=[rule("tenant", "Exists")])
@@ -117,6 +117,17 @@ def test_pods_that_no_node_could_hold_take_no_values_from_others() -> None:
 
     assert sorted(name for one in plan.nodes for name in one.pods) == [f"default/small-{number}" for number in range(5)]
     assert all(str(reason).startswith("default: no instance type has enough") for reason in why(plan))
+
+
+def test_pods_beyond_the_combinations_have_the_limit_of_their_pool_as_the_reason_beside_daemons_of_all_values() -> None:
+    """Nodes of every considered value have the daemon, so their offers are not those of nodes without labels."""
+    closed = node_pool(requirements=[rule("tenant", "Exists")], limits={"cpu": "0"})
+    daemon = daemon_set("agent", **requiring(rule("tenant", "NotIn", "special")))
+    plan = checked(cluster(of_tenants(range(TOO_MANY)), closed, daemonsets=[daemon]))
+
+    reasons = [reason for one in plan.pending for reason in one.reasons]
+    assert len(plan.pending) == TOO_MANY
+    assert all(reason.over_limit and not reason.passing for reason in reasons)
 
 
 def test_a_pod_that_its_other_rules_exclude_has_the_reason_of_these() -> None:

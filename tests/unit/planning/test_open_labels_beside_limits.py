@@ -1,16 +1,22 @@
 """Many values of open labels beside a limit that is used up: what they have in common is computed once."""
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import replace
+from types import CodeType
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 from joiner.catalogue import Catalogue
 from joiner.planning import Plan, Snapshot
-from joiner.planning.effort import Effort
-from joiner.planning.planner import Planner, plan
+from joiner.planning.effort import DEFAULT_STEPS, GRACE_SECONDS, Effort, Meter
+from joiner.planning.packing.limited_packing import pack_within_limits
+from joiner.planning.placement.domain_repair import clear_blocked_domains
+from joiner.planning.placement.pending_repair import place_pending
+from joiner.planning.planner import LEFT_FOR_TIME, Planner, plan
 from joiner.planning.relaxation.dominance import OfferFrontier
 from joiner.planning.relaxation.offer_cover import ABOUT, cover_classes
 from joiner.planning.search import search
@@ -26,8 +32,12 @@ from tests.unit.planning.test_work_of_explanations import code, counted_calls
 POOL: Final = [rule("tenant", "Exists")]
 
 
+def of_tenant(number: int) -> dict[str, Any]:
+    return {"nodeSelector": {"tenant": f"t{number}"}}
+
+
 def of_tenants(number: int, **limits: str) -> dict[str, Sequence[Json]]:
-    waiting = [pod(f"p{each}", cpu="500m", memory="1Gi", nodeSelector={"tenant": f"t{each}"}) for each in range(number)]
+    waiting = [pod(f"p{each}", cpu="500m", memory="1Gi", **of_tenant(each)) for each in range(number)]
     return cluster(waiting, node_pool(requirements=POOL, limits=limits))
 
 
@@ -80,11 +90,12 @@ def test_the_choices_of_a_group_are_those_that_accept_it_the_cheapest_first() ->
     for group in state.groups.pending:
         (found,) = frontier.by_weight(group)
         (tier,) = [choices for _, choices in frontier.tiers]
+        assert [one.one.offer for one in tier] == sorted(one.one.offer for one in tier)
         assert found == [one for one in tier if one.groups >> group.index & 1]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_class_is_covered_at_about_its_lowest_cost(seed: int) -> None:
+def test_few_offers_cover_each_class_at_about_its_lowest_cost(seed: int) -> None:
     problem = few(seed, items=6)
     usable, active = np.arange(len(problem.price)), np.flatnonzero(problem.open.any(axis=0))
 
@@ -94,35 +105,69 @@ def test_each_class_is_covered_at_about_its_lowest_cost(seed: int) -> None:
         shares = problem.need[item] / np.maximum(problem.free[offer], 1e-9)
         return float(max(shares.max(), 1e-9) * problem.price[offer]) if problem.open[offer, item] else float("inf")
 
+    assert len(picked) <= len(active)
     for item in active.tolist():
         least = min(cost(offer, item) for offer in usable.tolist())
         assert min(cost(offer, item) for offer in picked.tolist()) <= least * ABOUT * (1 + 1e-9)
 
 
-def test_long_after_the_deadline_pods_that_need_a_slower_method_wait_for_the_next_plan() -> None:
-    lists = of_tenants(12, cpu="8")
-    snapshot, catalogue = Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE)
-
-    def made(seconds: float) -> Plan:
-        looks = itertools.count()
-        effort = Effort(seconds=1.0, clock=lambda: next(looks) * seconds)
-        return plan(snapshot, catalogue, classes=CLASSES, effort=effort)
-
-    late, quick = made(60.0), made(1e-6)
-
-    assert (late.cut_short, quick.cut_short) == (True, False)
-    assert 0 < len(late.nodes) <= len(quick.nodes)
-    assert _placed(late) <= _placed(quick)
+def search_of(effort: Effort) -> tuple[Plan, Counter[CodeType]]:
+    """Return the plan of pods of which a limit excludes some, and the calls of functions."""
+    snapshot, catalogue = Snapshot.from_lists(of_tenants(40, cpu="8")), Catalogue.from_json(CATALOGUE)
+    with counted_calls() as calls:
+        return plan(snapshot, catalogue, classes=CLASSES, effort=effort), calls
 
 
-def _placed(made: Plan) -> int:
-    return sum(len(one.pods) for one in made.nodes)
+def slow(step: float, **effort: Any) -> Effort:
+    """Return an effort whose clock goes on by these seconds each time that it is read."""
+    looks = itertools.count()
+    return Effort(clock=lambda: next(looks) * step, **effort)
 
 
-def test_a_function_without_a_clock_makes_the_same_plan_as_one_in_time() -> None:
-    lists = of_tenants(12, cpu="8")
-    snapshot, catalogue = Snapshot.from_lists(lists), Catalogue.from_json(CATALOGUE)
+PLACING: Final = (place_pending, pack_within_limits, clear_blocked_domains)
+"""Methods that place more pods."""
 
-    timed = Effort(seconds=60.0, steps=250, clock=lambda: 0.0)
 
-    assert plan(snapshot, catalogue, classes=CLASSES, effort=timed) == plan(snapshot, catalogue, classes=CLASSES)
+def test_long_after_the_deadline_no_method_begins_that_places_more_pods_and_the_plan_says_so() -> None:
+    late, of_late = search_of(slow(60.0, seconds=1.0))
+    quick, of_quick = search_of(slow(1e-6, seconds=1.0))
+
+    assert [of_late[code(one)] for one in PLACING] == [0, 0, 0]
+    assert all(of_quick[code(one)] for one in PLACING)
+    assert (len(late.nodes) > 0, late.cut_short, late.warnings) == (True, True, LEFT_FOR_TIME)
+    assert (quick.cut_short, quick.warnings) == (False, ())
+
+
+def test_shortly_after_the_deadline_methods_begin_that_place_more_pods() -> None:
+    late = itertools.chain([0.0], itertools.repeat(1.0 + GRACE_SECONDS / 2))
+
+    made, calls = search_of(Effort(seconds=1.0, clock=lambda: next(late)))
+
+    assert calls[code(pack_within_limits)] > 0
+    assert made.warnings == ()
+
+
+@pytest.mark.parametrize("seconds", [1.0, 10.0, 19.0])
+def test_a_slow_machine_finds_the_same_plan_until_a_clock_that_is_a_backstop_ends_the_search(seconds: float) -> None:
+    waiting = [
+        pod(f"p{each}", cpu=f"{300 + 37 * each % 1400}m", memory=f"{200 + 131 * each % 6000}Mi", **of_tenant(each % 5))
+        for each in range(100)
+    ]
+    snapshot = Snapshot.from_lists(cluster(waiting, node_pool(requirements=POOL)))
+    catalogue, times = Catalogue.from_json(CATALOGUE), itertools.chain([0.0], itertools.repeat(seconds))
+    effort = Effort(seconds=20.0, steps=DEFAULT_STEPS, clock=lambda: next(times), backstop=True)
+
+    made = plan(snapshot, catalogue, classes=CLASSES, effort=effort)
+
+    assert made.seconds == seconds
+    assert replace(made, seconds=0.0) == plan(snapshot, catalogue, classes=CLASSES)
+
+
+def test_a_search_that_begins_late_is_as_late_as_the_one_before() -> None:
+    times = itertools.chain([0.0], itertools.repeat(1.0 + GRACE_SECONDS * 2))
+    meter = Meter(Effort(seconds=1.0, clock=lambda: next(times)))
+
+    more = meter.renewed()
+
+    assert (meter.too_late(), more.too_late(), more.renewed().too_late()) == (True, True, True)
+    assert not Meter(Effort(seconds=1.0)).renewed().too_late()

@@ -160,13 +160,13 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         """Return one stack, or all that are not deleted."""
         if self._get_param("StackName"):
             return ActionResult({"Stacks": [stack_description(self._stack())]})
-        living = [stack for stack in self.engine.stacks.values() if stack.status != "DELETE_COMPLETE"]
+        living = [stack for stack in list(self.engine.stacks.values()) if stack.status != "DELETE_COMPLETE"]
         return ActionResult({"Stacks": [stack_description(stack) for stack in living]})
 
     def list_stacks(self) -> ActionResult:
         """Return summaries of stacks, deleted ones included."""
         wanted = self._get_param("StackStatusFilter") or []
-        stacks = [stack for stack in self.engine.stacks.values() if not wanted or stack.status in wanted]
+        stacks = [stack for stack in list(self.engine.stacks.values()) if not wanted or stack.status in wanted]
         return ActionResult({"StackSummaries": [stack_summary(stack) for stack in stacks]})
 
     def describe_stack_events(self) -> ActionResult:
@@ -286,7 +286,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         """Return summaries of the change sets of a stack."""
         stack = self._stack()
         return ActionResult(
-            {"Summaries": [change_set_summary(stack, change_set) for change_set in stack.change_sets.values()]}
+            {"Summaries": [change_set_summary(stack, change_set) for change_set in list(stack.change_sets.values())]}
         )
 
     def delete_change_set(self) -> ActionResult:
@@ -322,7 +322,7 @@ class CloudFormationApi(BaseResponse):  # type: ignore[misc] # moto has no types
         wanted, stack_name = self._get_param("ChangeSetName"), self._get_param("StackName")
         stacks = [self._stack()] if stack_name else list(self.engine.stacks.values())
         for stack in stacks:
-            for change_set in stack.change_sets.values():
+            for change_set in list(stack.change_sets.values()):
                 if wanted in (change_set.name, change_set.id):
                     return stack, change_set
         # the command line waits for exactly this code

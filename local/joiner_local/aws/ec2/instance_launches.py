@@ -168,7 +168,9 @@ def _profile_problems(profile: Mapping[str, str], backend: Any) -> Iterator[Prob
 
 def _profile(profile: Mapping[str, str], backend: Any) -> Any:
     profiles = iam_backends[backend.account_id][backend.partition].instance_profiles
-    return next((p for p in profiles.values() if profile.get("Name") == p.name or profile.get("Arn") == p.arn), None)
+    return next(
+        (p for p in list(profiles.values()) if profile.get("Name") == p.name or profile.get("Arn") == p.arn), None
+    )
 
 
 def _groups_by_interface(data: Mapping[str, Any]) -> list[Sequence[str]]:

@@ -76,7 +76,7 @@ def describe_reserved_instances(response: Any) -> ActionResult:
     for each in filters:
         if each["Name"] not in FILTERS:
             raise EC2ClientError("InvalidParameterValue", f"The filter '{each['Name']}' is invalid")
-    wanted = [one for one in OWNED.values() if not ids or one["ReservedInstancesId"] in ids]
+    wanted = [one for one in list(OWNED.values()) if not ids or one["ReservedInstancesId"] in ids]
     return ActionResult({"ReservedInstances": [one for one in wanted if all(_meets(one, each) for each in filters)]})
 
 

@@ -106,7 +106,7 @@ def describe_savings_plans(asked: Mapping[str, Any]) -> dict[str, Any]:
     states, ids = asked.get("states") or STATES, asked.get("savingsPlanIds")
     if wrong := [each for each in states if each not in STATES]:
         raise SavingsPlansRefused("ValidationException", f"{wrong[0]} is no state of a savings plan")
-    found = [one for one in PLANS.values() if one["state"] in states and (not ids or one["savingsPlanId"] in ids)]
+    found = [one for one in list(PLANS.values()) if one["state"] in states and (not ids or one["savingsPlanId"] in ids)]
     return _page(found, "savingsPlans", asked)
 
 

@@ -18,12 +18,16 @@ STEPS_PER_SECOND: Final = 1000
 class Effort:
     """The limits of the search. ``seconds`` is the deadline; without it, the search uses the default number of
     ``steps`` or ends by itself. ``clock`` returns seconds (``time.perf_counter``); without it, only steps count.
-    ``seed`` decides between plans of equal score."""
+    ``seed`` decides between plans of equal score.
+
+    With ``backstop``, the clock only ends a search that outlasts ``seconds``. It does not divide the time between the
+    methods, so a machine that is slower, but in time, finds the same plan."""
 
     seconds: float | None = None
     steps: int | None = None
     seed: int = 0
     clock: Clock | None = None
+    backstop: bool = False
 
     @property
     def allowance(self) -> float:
@@ -34,21 +38,24 @@ class Effort:
 
 
 DEFAULT_STEPS: Final = 250
+GRACE_SECONDS: Final = 5.0
+"""Methods that place more pods may begin until so many seconds after the deadline."""
 
 
 class Meter:
     """Counts the steps of one plan.
 
     ``cut_short`` is true if the clock stopped the search or prevented further orders of realization, or if the search
-    used up the steps of a deadline that gives fewer than the default.
+    used up the steps of a deadline that gives fewer than the default. ``gave_up`` is true if methods that place more
+    pods did not begin, because it was too late.
     """
 
     def __init__(self, effort: Effort) -> None:
         self._effort = effort
         self._started = effort.clock() if effort.clock else 0.0
         self.used = 0.0
-        self.cut_short = False
-        self._kept_back = 0.0
+        self.cut_short = self.gave_up = False
+        self._kept_back = self._behind = 0.0
 
     @property
     def allowance(self) -> float:
@@ -68,11 +75,17 @@ class Meter:
         """Return whether this share of the allowance, or of the time until the deadline, is used up."""
         used_up = bool(self.used >= self._effort.allowance * share)
         self.cut_short |= used_up and self._brief
-        return used_up or self._late(share, self._kept_back)
+        return used_up or (self._late(1.0, 0.0) if self._effort.backstop else self._late(share, self._kept_back))
 
     def overdue(self, more: float) -> bool:
         """Return whether the deadline has passed, or will have passed after ``more`` seconds."""
-        return self._late(1.0, more)
+        return self._late(1.0, 0.0 if self._effort.backstop else more)
+
+    def too_late(self) -> bool:
+        """Return whether no method that places more pods may begin, GRACE_SECONDS after the deadline."""
+        late = self._late(1.0, -GRACE_SECONDS)
+        self.gave_up |= late
+        return late
 
     @property
     def _brief(self) -> bool:
@@ -82,20 +95,31 @@ class Meter:
 
     def renewed(self) -> "Meter":
         """Return a meter for another search: with all steps again, and the time that is left until the deadline."""
-        left, effort = self.time_left, self._effort
-        return Meter(effort if left == float("inf") else replace(effort, seconds=max(left, 0.0)))
+        left, effort = self._left, self._effort
+        if left == float("inf"):
+            return Meter(effort)
+        more = Meter(replace(effort, seconds=max(left, 0.0)))
+        more._behind = max(-left, 0.0)
+        return more
 
     @property
     def time_left(self) -> float:
-        """Return the seconds until the deadline; infinite without a clock or a deadline."""
+        """Return the seconds until the deadline; infinite without a clock or a deadline, and while a clock that is a
+        backstop has not ended the search."""
+        left = self._left
+        return float("inf") if self._effort.backstop and left > 0 else left
+
+    @property
+    def _left(self) -> float:
         deadline = self._effort.seconds
-        return float("inf") if self._effort.clock is None or deadline is None else deadline - self.seconds
+        in_time = self._effort.clock is None or deadline is None
+        return float("inf") if in_time or deadline is None else deadline - self._behind - self.seconds
 
     def _late(self, share: float, kept_back: float) -> bool:
         deadline = self._effort.seconds
         if self._effort.clock is None or deadline is None:
             return False
-        late = bool(self.seconds > (deadline - kept_back) * share)
+        late = bool(self.seconds + self._behind > (deadline - kept_back) * share)
         self.cut_short |= late
         return late
 

@@ -49,6 +49,9 @@ if TYPE_CHECKING:  # It needs numpy, which only the planning functions contain.
     from joiner.planning.search import SearchResult
 
 SOME_EFFORT = Effort()
+LEFT_FOR_TIME = (
+    "the search ended at its deadline before the methods that place more pods: pods that are pending may have a place",
+)
 
 
 @contextmanager
@@ -133,23 +136,23 @@ class Planner:
         search = partial(_search, snapshot=snapshot, catalogue=catalogue, meter=meter, seed=effort.seed, prices=prices)
         rest = partial(_search_rest, meter=meter, seed=effort.seed)
         run = partial(_finish, search, rest, meter=meter, policies=policies, tolerances=tolerances, classes=classes)
-        state, finished, left_out = _search_beside_spreads(catalogue, frozenset(unavailable), build=build, run=run)
+        closed = frozenset(unavailable)
+        state, finished, left_out = _search_beside_spreads(catalogue, closed, meter, build=build, run=run)
         found, addresses, searched = finished.found, finished.addresses, state.price
         mixes = keep_capacity_mix(state)  # last, for it counts the nodes of the finished plan
         zonal = addresses.moved > 0 or (tolerances is not None and _has_several_zones(state))
-        explained = explain_pending(state, catalogue, snapshot.problems)
-        reasons = _join_reasons(_join_reasons(explained, left_out), addresses.reasons)
+        reasons = _join_reasons(explain_pending(state, catalogue, snapshot.problems), left_out)
+        reasons = _join_reasons(reasons, addresses.reasons)
         made = write_plan(state, snapshot, reasons, found.proven + state.made_price, zonal=zonal, classes=classes)
-        mixed = state.price > searched + TINY  # first-fit knows no capacity mix
-        greedy = None if mixed or made.pending else found.greedy
+        late = LEFT_FOR_TIME if meter.gave_up and made.pending else ()
         return replace(
             made,
-            greedy_price_per_hour=None if greedy is None else round(greedy + state.made_price, 10),
+            greedy_price_per_hour=None if made.pending else _greedy_price(state, found, searched),
             cut_short=meter.cut_short,
             seconds=meter.seconds,
             problems=(*made.problems, *find_plan_problems(state, snapshot, catalogue)),
             simplified=finished.simplified,
-            warnings=(*mixes, *(find_warnings(state, made, snapshot, catalogue, classes) if tolerances else ())),
+            warnings=(*late, *mixes, *(find_warnings(state, made, snapshot, catalogue, classes) if tolerances else ())),
         )
 
 
@@ -176,8 +179,8 @@ def _finish(
     """Leave the plan of the search in the state, simplified, and without the nodes that no subnet has an address for or
     that no pod asks for or needs. ``rest`` searches a plan for the pods that are left."""
     found = search(state, build=build)
-    replanned = replan_unrequested(state, rest)
-    opened = place_on_every_offer(state, rest, partial(meter.overdue, 0.0))
+    replanned = replan_unrequested(state, rest, meter.too_late)
+    opened = place_on_every_offer(state, rest, meter.too_late)
     simplified = _simplify(state, policies, tolerances if meter.allowance else None)
     addresses = keep_addresses(state, classes)
     if addresses.closed and state.pods_left:
@@ -194,6 +197,7 @@ def _finish(
 def _search_beside_spreads(
     catalogue: Catalogue,
     unavailable: Unavailable,
+    meter: Meter,
     *,
     build: Callable[..., PlanState],
     run: Callable[..., "_Finished"],
@@ -214,6 +218,8 @@ def _search_beside_spreads(
     left_out: dict[PodGroup, tuple[Reason, ...]] = {}
     if state.pods_left and needs_domains(state, everywhere, blocking):
         left_out = explain_left_out(state, everywhere, blocking)
+        if meter.too_late():
+            return state, found, left_out
         other = run(everywhere, build=partial(build, unavailable=unavailable))
         if score_plan(everywhere).score < score_plan(state).score:
             return everywhere, other, {}
@@ -246,6 +252,7 @@ def _search_rest(state: PlanState, *, meter: Meter, seed: int) -> None:
     more = meter.renewed()
     search_with_supplies(state, more, seed)
     meter.cut_short |= more.cut_short
+    meter.gave_up |= more.gave_up
 
 
 def _has_several_zones(state: PlanState) -> bool:
@@ -257,6 +264,13 @@ def _prove_without(state: PlanState, meter: Meter) -> float:
     from joiner.planning.search import prove_plan
 
     return min(prove_plan(state, meter), state.price)
+
+
+def _greedy_price(state: PlanState, found: "SearchResult", searched: float) -> float | None:
+    """Return the price of the first-fit plan in $/h; None if there is none, or if a capacity mix, which first-fit does
+    not know, has made the plan more expensive than the search, with the price ``searched``, left it."""
+    mixed = state.price > searched + TINY
+    return None if mixed or found.greedy is None else round(found.greedy + state.made_price, 10)
 
 
 def _join_reasons(

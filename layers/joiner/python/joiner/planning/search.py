@@ -8,7 +8,6 @@ pods, higher priorities first; then if it is cheaper; then if it has fewer nodes
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from joiner.planning.array_plan import ArrayPlan, plan_with_arrays
 from joiner.planning.effort import Meter
@@ -39,9 +38,6 @@ from joiner.planning.tuning import (
     SHARE_OF_FIRST_PROOF,
     SMALL_GAP,
 )
-
-GRACE_SECONDS: Final = 5.0
-"""Until so long after the deadline, methods begin that place more pods; later, these pods wait for the next plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,17 +186,15 @@ def _repair(
     state: PlanState, proposed: ProposedPlan, pods: int, meter: Meter, seed: int, *, enough: ProvenScore
 ) -> ScoredPlan:
     """Return the best of the proposed plan and of the plans that the slower methods find; leave the state with it. The
-    arguments are those of ``improve_proposed``."""
+    arguments are those of ``improve_proposed``. Where a plan breaks a rule or leaves pods, they begin also some time
+    after the deadline, but not later."""
     best = proposed.attempt
-    if meter.overdue(-GRACE_SECONDS):
-        return best
-    if best.missing and proposed.exceeded is not None:
+    if best.missing and proposed.exceeded is not None and not meter.too_late():
         best = _within_limits(state, best, *proposed.exceeded, meter=meter, seed=seed)
     doubtful, first = proposed.improvable or bool(best.score[0]), best
     few = pods <= FEW_PODS and not enough.is_reached(best) and not meter.spent()
-    if meter.overdue(-GRACE_SECONDS):
-        return best
-    if (doubtful and pods <= MOST_SEQUENTIAL_PODS) or (few and _is_expensive(state, proposed)):
+    doubtful = doubtful and pods <= MOST_SEQUENTIAL_PODS and not meter.too_late()
+    if doubtful or (few and _is_expensive(state, proposed)):
         clear_plan(state)
         frontier, known = OfferFrontier.find(state), compute_lower_bound(state)
         for attempt in _sequential(state, frontier, known, meter, complete=not doubtful, least=enough.price):
@@ -216,7 +210,7 @@ def _repair(
             best = clear_blocked_domains(state, frontier, known.shares, best, meter)
     elif few and _is_ruled(state) and best.price > enough.price:
         best = _improve(state, best, meter)
-    if best.missing and pods <= MOST_SEQUENTIAL_PODS and not meter.overdue(-GRACE_SECONDS):
+    if best.missing and pods <= MOST_SEQUENTIAL_PODS and not meter.too_late():
         best = _place_pending(state, best, meter, seed)
     return best
 

@@ -45,9 +45,9 @@ Lacking = Callable[[PoolOffers, Alternatives], tuple[str, str, str]]
 """What a pool lacks for pods with these alternatives; computed once for all groups with equal alternatives."""
 TooLarge = Callable[[PodGroup, PoolOffers, Sequence[NodeOffer]], Reason]
 """The reason when none of the offers that accept a group can hold a pod of it."""
-Violations = Callable[[PoolOffers], Mapping[NodeOffer, LimitViolation]]
-"""The limit that one more node of each offer of a pool would exceed, the nearest offers first; those within the limits
-are left out. Found once for all groups."""
+Violations = Callable[[PoolOffers], Mapping[int, LimitViolation]]
+"""The limit that one more node of each offer of a pool would exceed, by the offer's position in the sets of the pool,
+the nearest offers first; those within the limits are left out. Found once for all groups."""
 
 ENOUGH_TRIED = 200
 BY_NAME = "it selects a node by name, and the name of a new node is not known yet"
@@ -136,10 +136,10 @@ def _beyond_resources(
 ) -> Reason:
     """Return the reason when some offers could hold such a pod, but limits or rules between pods exclude it."""
     exceeded = violations(pool_offers)
-    allowed = [one for one in large if one not in exceeded]
+    allowed = [one for one in large if one.index not in exceeded]
     if not allowed:
-        held = set(large)
-        least, nearest = next((limit, one) for one, limit in exceeded.items() if one in held)
+        held = {one.index: one for one in large}
+        least, nearest = next((limit, held[at]) for at, limit in exceeded.items() if at in held)
         rule = _rule_without_limits(state, group, pool_offers, large)
         if isinstance(least, AddressViolation):
             return Reason(pool_offers.pool.name, rule or least.text(), nearest.offer)
@@ -148,10 +148,10 @@ def _beyond_resources(
     return Reason(pool_offers.pool.name, _between_pods(state, group, pool_offers, allowed), large[0].offer)
 
 
-def _find_violations(state: PlanState, pool_offers: PoolOffers) -> dict[NodeOffer, LimitViolation]:
+def _find_violations(state: PlanState, pool_offers: PoolOffers) -> dict[int, LimitViolation]:
     variant = pool_offers.variants[0]
-    every = (one for offer_set in pool_offers.offer_sets for one in offer_set.launchable)
-    limits = ((one, state.over_limit(OfferChoice(pool_offers, variant, one, 0))) for one in every)
+    # The daemons of a variant change nothing that counts against a limit.
+    limits = ((one, state.over_limit(OfferChoice(pool_offers, variant, one, 0))) for one in pool_offers.launchable)
     exceeded = [(one, limit) for one, limit in limits if limit]
     # Of limits of zero, every node exceeds all infinitely: the smallest node is the nearest, then the cheapest.
     # An address may be free soon, so a limit that lasts is named first.
@@ -164,7 +164,7 @@ def _find_violations(state: PlanState, pool_offers: PoolOffers) -> dict[NodeOffe
             each[0].index,
         )
     )
-    return dict(exceeded)
+    return {one.index: limit for one, limit in exceeded}
 
 
 def _rule_without_limits(

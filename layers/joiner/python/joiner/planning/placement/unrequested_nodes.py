@@ -14,7 +14,7 @@ number of nodes is limited. Of such a plan only what the pods that are left need
 nodes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from joiner.planning.model.node_offers import PoolOffers
@@ -26,9 +26,17 @@ from joiner.planning.state.excluded_types import all_accepted, find_closed_pools
 from joiner.planning.state.plan_state import PlanState
 from joiner.planning.tuning import MOST_REPAIRED_PODS
 
+TooLate = Callable[[], bool]
 
-def replan_unrequested(state: PlanState, search: Search) -> bool:
-    """Plan the pods of new nodes that none of them may open again; return whether there were any."""
+
+def never() -> bool:
+    """Return False: a search without a deadline is never too late."""
+    return False
+
+
+def replan_unrequested(state: PlanState, search: Search, too_late: TooLate = never) -> bool:
+    """Plan the pods of new nodes that none of them may open again; return whether there were any. If the other nodes
+    have no place for all of them and it is ``too_late`` for further searches, the plan stays as it was."""
     unrequested = [node for node in state.new if not is_requested(node, node.planned)]
     if not unrequested:
         return False
@@ -39,6 +47,10 @@ def replan_unrequested(state: PlanState, search: Search) -> bool:
     with only_opened(state):
         search(state)
     state.release_kept_nodes(kept)
+    if _is_worse(state, before) and too_late():
+        clear_plan(state)
+        restore_layout(state, before.layout)
+        return False
     if _is_worse(state, before):
         clear_plan(state)
         with only_opened(state):
@@ -48,14 +60,12 @@ def replan_unrequested(state: PlanState, search: Search) -> bool:
     return True
 
 
-def place_on_every_offer(state: PlanState, search: Search, overdue: Callable[[], bool] = lambda: False) -> bool:
-    """Plan the pods that are left on all offers that their rules accept; return whether that places more of them.
-
-    Only if it is not ``overdue`` then, pods that have nodes are planned again for those that are left even so.
-    """
-    before = best = score_plan(state)
-    if not before.missing:
+def place_on_every_offer(state: PlanState, search: Search, too_late: TooLate = never) -> bool:
+    """Plan the pods that are left on all offers that their rules accept; return whether that places more of them. All
+    pods are planned again for those that are left then, unless it is ``too_late``."""
+    if not state.pods_left:
         return False
+    before = best = score_plan(state)
 
     def widely(state: PlanState) -> None:
         with all_accepted(state):
@@ -66,7 +76,7 @@ def place_on_every_offer(state: PlanState, search: Search, overdue: Callable[[],
         widely(state)
         state.release_kept_nodes(kept)
         best = _keep_more(state, before)
-    if best.missing and not overdue() and (closed := _find_pools_for_larger_nodes(state)):
+    if best.missing and not too_late() and (closed := _find_pools_for_larger_nodes(state)):
         clear_plan(state)
         widely(state)
         best = _keep_more(state, first := best)
@@ -83,12 +93,17 @@ def _left(state: PlanState) -> list[PodGroup]:
 def _find_pools_for_larger_nodes(state: PlanState) -> list[PoolOffers]:
     """Return the pools with offers that are closed to pods that are left, and of which limits would allow a node
     without this plan; none if there are many pods, and the number of nodes is not limited."""
-    left = _left(state)
+    pods = state.pods_left + sum(sum(node.planned.values()) for node in state.new)
+    few, left = pods <= MOST_REPAIRED_PODS, _left(state)
+    if not few and not _is_number_limited(state, state.offered_pools):
+        return []
     with emptied(state):
         closed = find_closed_pools(state, left)
-    pods = state.pods_left + sum(sum(node.planned.values()) for node in state.new)
-    few = pods <= MOST_REPAIRED_PODS
-    return closed if few or state.limits.allows_no_more_nodes((one.pool for one in closed), state.new) else []
+    return closed if few or _is_number_limited(state, closed) else []
+
+
+def _is_number_limited(state: PlanState, pools: Iterable[PoolOffers]) -> bool:
+    return state.limits.allows_no_more_nodes((one.pool for one in pools), state.new)
 
 
 def _keep_more(state: PlanState, before: ScoredPlan) -> ScoredPlan:

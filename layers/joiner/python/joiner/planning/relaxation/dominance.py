@@ -26,6 +26,8 @@ from joiner.planning.relaxation.offer_table import (
 from joiner.planning.state.plan_state import PlanState
 
 NO_ZONES: Final[Mapping[str, frozenset[str]]] = {}
+MOST_KEPT: Final = 4
+"""A search asks for few frontiers in turn: of the usual offers, of those that pods may open, and of all they accept."""
 
 
 class OfferFrontier:
@@ -57,8 +59,13 @@ class OfferFrontier:
         """Return the frontier of the offers that are open to pods now. It is made once for the same offers: a plan
         searches several times, and with many values of open labels the frontier takes as long as a search."""
         variants = (variant for each in state.offered_pools for variant in each.variants)
-        key = (cls, *((variant, variant.openings) for variant in variants))
-        return state.kept(key, lambda: cls(state))
+        key = tuple((variant, variant.openings) for variant in variants)
+        known: dict[object, OfferFrontier] = state.kept(cls, dict)
+        if key not in known:
+            if len(known) == MOST_KEPT:
+                del known[next(iter(known))]
+            known[key] = cls(state)
+        return known[key]
 
     def of_weight(self, weight: int) -> Sequence[OfferChoice]:
         """Return the offers of the pools with one weight, the cheapest first."""

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from joiner.planning.model.exotic_offers import ExoticOffers
@@ -35,7 +35,11 @@ def excluded_types(
 @contextmanager
 def only_opened(state: PlanState) -> Iterator[None]:
     """Let pods use only offers of which they may open a node, and restore the offers at the end."""
-    changed = ((each, replace(each.openings, joined=each.openings.opened)) for each in _all_variants(state))
+    # The same openings each time: what is known of their offers stays valid.
+    changed = [
+        (each, state.kept(("only opened", each, each.openings), partial(_without_joined, each.openings)))
+        for each in _all_variants(state)
+    ]
     with _changed_openings(changed):
         yield
 
@@ -98,6 +102,10 @@ def _is_closed_to(pool_offers: PoolOffers, group: PodGroup, allowed: _AllowedOff
             for offer_set, offers in closed.items()
         )
     )
+
+
+def _without_joined(openings: Openings) -> Openings:
+    return replace(openings, joined=openings.opened)
 
 
 def _all_variants(state: PlanState) -> Iterator[PoolVariant]:
