@@ -37,7 +37,7 @@ def until_listed(actor: Actor, app: str) -> None:
     until(recorded, what=f"a record of pods of {app}", limit=90)
 
 
-def test_of_ten_pods_less_than_one_call_is_refused_and_each_pod_rings_less_than_once(pool: Actor) -> None:
+def test_of_ten_pods_less_than_one_call_is_refused_and_a_pod_rings_less_than_twice(pool: Actor) -> None:
     before, known = pod_calls(pool), pool.executions()
     cpu = sum(map(float, pool.knob("function-cpu")["seconds"].values()))
     pool.create(*(deployment(f"many-{each}", replicas=75, cpu="250m") for each in range(2)))
@@ -45,7 +45,8 @@ def test_of_ten_pods_less_than_one_call_is_refused_and_each_pod_rings_less_than_
     calls = pod_calls(pool) - before
     used = sum(map(float, pool.knob("function-cpu")["seconds"].values())) - cpu
     print(f"{took:.1f} s, calls {dict(calls)}, {used:.1f} s of CPU, executions {len(pool.since(known))}")
-    assert calls.total() < 150
+    # A pod rings until an execution has listed it. On a quiet machine half of them do; on a busy one, some ring again.
+    assert calls.total() < 300
     assert calls.total() - calls["200"] < 15
 
     pool.create(deployment("lonely", cpu="100m"))
