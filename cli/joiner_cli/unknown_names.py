@@ -79,7 +79,7 @@ def _find(spec: Manifest, known: KnownNames) -> Iterator[tuple[str, str, str]]:
     required = (affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}
     for number, term in enumerate(required.get("nodeSelectorTerms") or ()):
         for position, one in enumerate(term.get("matchExpressions") or ()):
-            if one.get("operator") == "In":
+            if one.get("operator") == "In" and one.get("key"):  # a pod with errors may lack it
                 where = f"affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms[{number}].matchExpressions[{position}]"
                 yield from _label(where, one["key"], one.get("values") or (), known)
     for side in ("podAffinity", "podAntiAffinity"):

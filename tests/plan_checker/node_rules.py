@@ -133,7 +133,8 @@ def check_overheads(plan: Json, spots: Iterable[Spot], lists: Lists) -> list[str
             total: Amounts = {}
             for daemon in daemons_to_come(spot, lists):
                 total = plus(total, asks(daemon))
-            names = [name for name in {*total, *stated[spot.name]} if total.get(name) != stated[spot.name].get(name)]
+            told = stated[spot.name]  # without what no daemon requests, or requests 0 of
+            names = [name for name in {*total, *told} if total.get(name, 0) != told.get(name, 0)]
             wrong += [
                 f"{spot.name}: daemons ask for {total.get(name, 0)} {name}, and its overhead says otherwise"
                 for name in names

@@ -287,12 +287,12 @@ class _ManifestParser:
             self.doubts.append(path)
             self.notes.note(path, raw, QUANTITY_REMEDY)
             return "0"
-        raw = raw.strip(" ") if isinstance(raw, str) else raw
+        amount = raw.strip(" ") if isinstance(raw, str) else raw
         try:
-            parse_amount(raw)
+            parse_amount(amount)
         except InvalidField as invalid:
             self.notes.note(path, raw, invalid.remedy)
-        return raw
+        return amount
 
 
 READERS: Final[Mapping[str, Callable[[_ManifestParser, Any, Schema, str], Any]]] = {

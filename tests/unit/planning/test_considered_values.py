@@ -73,6 +73,15 @@ def test_the_maximum_is_for_all_pools_together() -> None:
     assert (number, len(left)) == (MOST_COMBINATIONS, 20)
 
 
+def test_a_pool_whose_limits_allow_no_node_takes_no_combinations_from_another() -> None:
+    requirements = [rule("tenant", "Exists")]
+    full = node_pool("full", requirements=requirements, limits={"cpu": "0"}, weight=10)
+    waiting = of_tenants(range(MOST_COMBINATIONS - 100))
+    plan = checked(cluster(waiting, full, node_pool(requirements=requirements)))
+
+    assert (len(plan.nodes), plan.pending) == (MOST_COMBINATIONS - 100, ())
+
+
 def test_values_that_pods_require_come_before_those_over_which_they_spread() -> None:
     open_labels = [rule("tenant", "Exists"), rule("rack", "In", *RACKS)]
     lists = cluster(of_tenants(range(200), **spread("ScheduleAnyway")), node_pool(requirements=open_labels))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from joiner.cluster import InvalidField
-from joiner.cluster.quantities import parse_amount
+from joiner.cluster.quantities import LARGEST, parse_amount
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.suggestions import refuse_value
 from joiner_cli.manifests.validation.metadata_validation import (
@@ -17,6 +17,7 @@ from joiner_cli.manifests.validation.metadata_validation import (
     is_subdomain,
 )
 from joiner_cli.manifests.validation.node_selector_validation import check_node_term
+from joiner_cli.manifests.validation.quantity_validation import parse_quantity
 
 Manifest = Mapping[str, Any]
 
@@ -71,6 +72,8 @@ def check_volume(manifest: Manifest, notes: ManifestProblems) -> None:
         notes.note("spec.capacity", capacity or None, "give its storage, and nothing else")
     elif not _positive(capacity["storage"]):
         notes.note("spec.capacity[storage]", capacity["storage"], "give a quantity above zero")
+    elif parse_quantity(capacity["storage"]) == LARGEST:  # the API server reads such an amount as any number of bytes
+        notes.note("spec.capacity[storage]", capacity["storage"], "give a quantity below 8Ei")
     sources = [field for field in spec if field not in NOT_SOURCES]
     if len(sources) != 1:
         notes.note("spec", ", ".join(sources) or None, "a volume has exactly one source, such as csi")

@@ -8,7 +8,7 @@ one priority, the groups take turns: first the newest of each namespace. Pods th
 considers theirs, because pods that got nodes no longer ask.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Final
@@ -40,10 +40,11 @@ class ConsideredValues:
 
 
 def choose_values(
-    pools: Sequence[NodePool], offer_sets: Mapping[str, OfferSet], groups: PodGroups
+    pools: Sequence[NodePool], offer_sets: Mapping[str, OfferSet], groups: PodGroups, full: Collection[str] = ()
 ) -> dict[str, ConsideredValues]:
-    """Return by key what is considered in each of these pools. Those without offers come after all others."""
-    by_use = sorted(pools, key=lambda pool: not offer_sets[pool.key].every)
+    """Return by key what is considered in each of these pools. Those without offers, and those that are ``full``, by
+    key, because their limits allow no node, come after all others."""
+    by_use = sorted(pools, key=lambda pool: pool.key in full or not offer_sets[pool.key].every)
     asked = {pool.key: _find_values(pool, offer_sets[pool.key], groups) for pool in by_use}
     found = {key: values.list_combinations(MOST_COMBINATIONS + 2) for key, values in asked.items()}
     waiting: dict[str, dict[int, int]] = {}

@@ -23,6 +23,7 @@ from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.offer_compilation import OfferInputs, compile_offers
 from joiner.planning.model.pending_pods import nodes_of_claims
 from joiner.planning.model.pod_groups import PodGroups
+from joiner.planning.model.pool_limits import allow_a_node
 from joiner.planning.model.pool_variants import compile_variants
 from joiner.planning.model.volume_constraints import attachable_by_type
 from joiner.pools import NodeClass, NodePool, ResolvedNodeClass
@@ -39,9 +40,11 @@ def compile_pool_offers(
     unavailable: Unavailable,
     *,
     classes: Mapping[str, ResolvedNodeClass],
+    used: Mapping[str, Mapping[str, int]],
     cache: OfferCache,
 ) -> tuple[PoolOffers, ...]:
-    """Return one value for each pool: highest weight first, then pools without PreferNoSchedule taints, then by key."""
+    """Return one value for each pool: highest weight first, then pools without PreferNoSchedule taints, then by key.
+    ``used`` is what existing nodes use of the limits of each pool, by its key."""
     joined = nodes_of_claims(snapshot)
     inputs = OfferInputs(
         groups,
@@ -61,7 +64,8 @@ def compile_pool_offers(
         pool.key: compile_offers(_alike(pool), snapshot.node_class(pool), classes[pool.class_ref.key], inputs, cache)
         for pool in opened
     }
-    values = choose_values(opened, offer_sets, groups)
+    full = {one.key for one in opened if not allow_a_node(one, used.get(one.key, {}), offer_sets[one.key].launchable)}
+    values = choose_values(opened, offer_sets, groups, full)
 
     def offers_of(pool: NodePool) -> PoolOffers:
         node_class, resolved = snapshot.node_class(pool), classes.get(pool.class_ref.key)

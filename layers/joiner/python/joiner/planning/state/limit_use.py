@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
+from joiner.planning.model.pool_limits import allow_a_node
 from joiner.planning.plan_policies import Ceilings
 from joiner.planning.state.address_use import AddressUse
 from joiner.planning.state.limit_violations import (
@@ -43,11 +44,7 @@ class LimitUse:
 
     def allow_a_node(self, pool_offers: PoolOffers) -> bool:
         """Return whether the pool's limits allow one more node of some size."""
-        pool = pool_offers.pool
-        left = {name: limit - self.used.get(pool.key, {}).get(name, 0) for name, limit in pool.limits.items()}
-        return not left or any(
-            all(_of_a_limit(name, one) <= amount for name, amount in left.items()) for one in pool_offers.launchable
-        )
+        return allow_a_node(pool_offers.pool, self.used.get(pool_offers.pool.key, {}), pool_offers.launchable)
 
     def allows_no_more_nodes(self, pools: Iterable[NodePool], new: Sequence[NodeState]) -> bool:
         """Return whether the number of nodes is used up, that of one of these pools or of the cluster's ceiling, and
@@ -131,8 +128,3 @@ class LimitUse:
             None if nodes is None else nodes - self._nodes - len(new),
             None if price is None else price - self._price - sum(node.price for node in new),
         )
-
-
-def _of_a_limit(name: str, one: NodeOffer) -> int:
-    """Return how much of a limit a node of this offer uses."""
-    return 1 if name == "nodes" else one.capacity.amounts.get(name, 0)

@@ -38,8 +38,10 @@ def build_state(
     snapshot, conflicts = drop_conflicts(snapshot, catalogue, classes, cache)
     who = select_pods(snapshot)
     groups = _group_pods(snapshot, who)
-    offered = compile_pool_offers(snapshot, groups, catalogue, unavailable, classes=classes, cache=cache)
     existing = find_existing_capacity(snapshot, catalogue, groups, who, classes=classes)
+    offered = compile_pool_offers(
+        snapshot, groups, catalogue, unavailable, classes=classes, used=existing.used, cache=cache
+    )
     made, short = missing_static_nodes(offered, groups, existing, ceilings, classes=classes, strict=strict)
     return PlanState(
         groups,
