@@ -134,6 +134,26 @@ def test_a_static_pool_takes_neither_weight_nor_limits_of_resources() -> None:
     assert {problem.field for problem in errors} == {"spec.weight", "spec.limits"}
 
 
+def test_fields_of_a_static_pool_that_only_concern_consolidation_are_reported() -> None:
+    spec = {key: value for key, value in EVERYTHING[0]["spec"].items() if key not in ("weight", "limits")}
+    budgets = [{"nodes": "1", "reasons": ["Empty", "Underutilized"]}, {"nodes": "1", "reasons": ["Empty", "Drifted"]}]
+    disruption = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "5m", "budgets": budgets}
+    defaults = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s", "budgets": budgets[1:]}
+
+    def reported(given: Mapping[str, Any], **more: Any) -> list[tuple[str, str]]:
+        problems = read_manifests([{**EVERYTHING[0], "spec": {**spec, "disruption": given, **more}}]).problems
+        idle = [problem for problem in problems if "is not consolidated" in problem.message]
+        return [(problem.field, problem.severity) for problem in idle]
+
+    assert reported(disruption, replicas=2) == [
+        ("spec.disruption.consolidationPolicy", "warning"),
+        ("spec.disruption.consolidateAfter", "warning"),
+        ("spec.disruption.budgets[0].reasons", "warning"),
+    ]
+    assert reported(defaults, replicas=2) == []
+    assert reported(disruption) == []
+
+
 def test_an_expression_for_the_number_of_pods_is_refused_with_the_reason() -> None:
     spec = next(each for each in EVERYTHING if each["kind"] == "EC2NodeClass")["spec"]
     manifest = {"kind": "EC2NodeClass", "metadata": {"name": "x"}, "spec": {**spec, "kubelet": {"maxPods": "max_pods"}}}

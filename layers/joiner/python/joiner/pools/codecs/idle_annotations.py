@@ -18,6 +18,7 @@ from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.consolidation_limits import LEAST_AGE_OF_REPLACEMENTS
 from joiner.pools.node_pool import NodeClassRef, NodePool
 
+NOT_CONSOLIDATED: Final = "it has no effect: a pool with spec.replicas is not consolidated"
 OF_CONSOLIDATION: Final = (
     names.LEAST_SAVING,
     names.LEAST_SAVING_PERCENT,
@@ -111,7 +112,7 @@ def _find(pool: NodePool) -> Iterator[tuple[str, str]]:
 
 def _of_consolidation(pool: NodePool) -> Iterator[tuple[str, str]]:
     if pool.replicas is not None:
-        why = "it has no effect: a pool with spec.replicas is not consolidated"
+        why = NOT_CONSOLIDATED
     elif pool.disruption.consolidate_after is None:
         why = "it has no effect: the pool does not consolidate its nodes"
     elif pool.disruption.policy == "WhenEmpty":

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from joiner.cluster import Requirements
 from joiner.pools.codecs.consolidation_annotations import read_consolidation_limits
 from joiner.pools.codecs.disruption_annotations import read_disruption_settings
+from joiner.pools.codecs.idle_annotations import NOT_CONSOLIDATED
 from joiner.pools.codecs.instance_options import (
     read_connection_tracking,
     read_nested_virtualization,
@@ -72,6 +73,8 @@ ALIAS_FAMILY: Mapping[str, ImageFamily] = {
 }
 SCHEDULE = r"@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}\S+"
 REASONS = ("Underutilized", "Empty", "Drifted")
+OF_CONSOLIDATION = frozenset({"Underutilized", "Empty"})
+DEFAULT_POLICY: ConsolidationPolicy = "WhenEmptyOrUnderutilized"
 MONTH = 720 * 3600
 MAXIMUM_TERMS = 30
 TERMS: Mapping[str, str] = {
@@ -128,6 +131,14 @@ def _check_static(spec: ManifestFields, pool: NodePool) -> None:
         spec.wrong("weight", "a pool with replicas takes no weight; remove one of them")
     if set(pool.limits) - {"nodes"}:
         spec.wrong("limits", "a pool with replicas can only be limited in nodes")
+    disruption = spec.sub("disruption")
+    if pool.disruption.policy != DEFAULT_POLICY:  # the API server sets the defaults, so they say nothing of the user
+        disruption.wrong("consolidationPolicy", NOT_CONSOLIDATED, "warning")
+    if pool.disruption.consolidate_after != 0:
+        disruption.wrong("consolidateAfter", NOT_CONSOLIDATED, "warning")
+    for budget in disruption.many("budgets"):
+        if (reasons := budget.raw("reasons")) and OF_CONSOLIDATION.issuperset(reasons):
+            budget.wrong("reasons", NOT_CONSOLIDATED, "warning")
 
 
 def _read_class_ref(fields: ManifestFields) -> NodeClassRef:
@@ -146,7 +157,7 @@ def _read_class_ref(fields: ManifestFields) -> NodeClassRef:
 def _read_disruption(fields: ManifestFields) -> Disruption:
     policy = fields.text("consolidationPolicy", one_of=POLICIES)
     disruption = Disruption(
-        policy=next((known for known in POLICIES if known == policy), "WhenEmptyOrUnderutilized"),
+        policy=next((known for known in POLICIES if known == policy), DEFAULT_POLICY),
         consolidate_after=fields.duration("consolidateAfter", 0),
         budgets=tuple(_read_budget(item) for item in fields.many("budgets")) or (DisruptionBudget(),),
     )
