@@ -63,3 +63,16 @@ def test_claims_that_differ_in_their_names_share_their_offers() -> None:
     assert [node.made.pool_offers.pool.claim for node in state.existing if node.made] == [
         f"NodeClaim/mine-{number:02}" for number in range(3)
     ]
+
+
+def test_the_nearest_type_of_a_claim_lacks_least_of_all_resources_and_is_the_cheapest_of_those() -> None:
+    asking = claim(0)
+    asking["spec"]["resources"] = {"requests": {"cpu": "3", "memory": "1Gi", "example.com/foo": "1"}}
+    snapshot = with_claim_pools(of_claims(asking))
+
+    state = Planner().state(snapshot, Catalogue.from_json(CATALOGUE), classes=CLASSES)
+
+    (missing,) = state.unlaunched
+    enough = {name: one for name, one in CATALOGUE.items() if int(one["capacity"]["cpu"]) >= 4}
+    cheapest = min(enough, key=lambda name: min(each["pricePerHour"] for each in enough[name]["offerings"]))
+    assert f"the nearest, {cheapest}, is short of 1 example.com/foo" in missing.reason

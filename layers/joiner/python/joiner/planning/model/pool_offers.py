@@ -18,7 +18,14 @@ from joiner.cluster.quantities import format_shortage
 from joiner.planning.inputs.snapshot import Snapshot
 from joiner.planning.model.considered_values import ConsideredValues, choose_values
 from joiner.planning.model.node_labels import open_keys
-from joiner.planning.model.node_offers import EMPTY_OFFER_SET, NO_TYPE_AVAILABLE, OfferSet, PoolOffers, Unavailable
+from joiner.planning.model.node_offers import (
+    EMPTY_OFFER_SET,
+    NO_TYPE_AVAILABLE,
+    NodeOffer,
+    OfferSet,
+    PoolOffers,
+    Unavailable,
+)
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.offer_compilation import OfferInputs, compile_offers
 from joiner.planning.model.pending_pods import nodes_of_claims
@@ -26,6 +33,7 @@ from joiner.planning.model.pod_groups import PodGroups
 from joiner.planning.model.pool_limits import allow_a_node
 from joiner.planning.model.pool_variants import compile_variants
 from joiner.planning.model.volume_constraints import attachable_by_type
+from joiner.planning.plan import Offer
 from joiner.pools import NodeClass, NodePool, ResolvedNodeClass
 
 STATIC: Final = "the pool is static: no node beyond its replicas is launched for pods"
@@ -129,17 +137,16 @@ def _find_too_small(
         return ""
     interfaces = {name: amount for name, amount in claim.requests.items() if name == EFA}  # they are of no size
     of_any_size = replace(claim, requests=Resources(interfaces))
-    lacking = {
-        one.model.name: claim.requests.lacking(one.model.allocatable)
-        for one in compile_offers(of_any_size, node_class, resolved, at_any_time, cache).launchable
-    }
+    offers = compile_offers(of_any_size, node_class, resolved, at_any_time, cache).launchable
+    lacking = {one.model.name: claim.requests.lacking(one.model.allocatable) for one in offers}
     if not lacking:
         return ""
 
-    def share(name: str) -> tuple[float, str]:
-        return max(amount / claim.requests[each] for each, amount in lacking[name].items()), name
+    def distance(one: NodeOffer) -> tuple[float, Offer]:
+        """Return the sum of the shares of the requests that it lacks, as of pods, and its price."""
+        return sum(amount / claim.requests[name] for name, amount in lacking[one.model.name].items()), one.offer
 
-    nearest = min(lacking, key=share)
+    nearest = min(offers, key=distance).model.name
     short = " and ".join(format_shortage(name, amount) for name, amount in lacking[nearest].items())
     return f"{nearest}, is short of {short}"
 
