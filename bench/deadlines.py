@@ -3,7 +3,8 @@
 Each line is a generated cluster, the columns are deadlines in seconds. The values are the CPU time until the plan as a
 multiple of the deadline, with ``ended`` for a search that ended by itself. The goal is 1.1. A plan without a search
 takes the seconds in the column `least`, whatever the deadline is. The exit code is 1 if a plan takes more than ``MOST``
-times its deadline, and more than ``MOST`` times that.
+times its deadline, and more than ``MOST`` times twice that: a search begins with the first plan, and ends by realizing
+another one.
 """
 
 import json
@@ -66,7 +67,7 @@ class Measured:
     @property
     def late(self) -> bool:
         """Return whether a plan takes too long."""
-        return any(took > MOST * max(deadline, self.least) for deadline, (took, _) in self.plans.items())
+        return any(took > MOST * max(deadline, 2 * self.least) for deadline, (took, _) in self.plans.items())
 
 
 def measure(case: Case, deadlines: Sequence[float]) -> Measured:

@@ -131,9 +131,10 @@ def _drain(here: DeployedStack, left: Sequence[Instance], *, until: float) -> No
         time.sleep(POLL_SECONDS)
         left = _instances(here)
         began = max(began, len(left))
-    typer.echo(f"No node of Joiner is left in {here.cluster}; nothing will be launched")
+    typer.echo(f"No instance of Joiner is left in {here.cluster}; nothing will be launched")
     commentary.print(
-        f"Delete the stack now: {here.deletion_command} (in the checkout that deployed it). To let Joiner act again: "
+        "Their NodeClaims and Nodes are deleted by the same retirements: delete the stack when kubectl get nodeclaims "
+        f"shows none: {here.deletion_command} (in the checkout that deployed it). To let Joiner act again: "
         f"joiner resume {here.cluster}"
     )
 

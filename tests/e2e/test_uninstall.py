@@ -268,7 +268,7 @@ def test_a_new_deployment_manages_the_nodes_again_and_uninstall_drain_removes_th
     result = account.joiner("uninstall", "--nodes", "drain", "--timeout", "3")
 
     assert result.returncode == 0, result.stderr
-    assert "No node of Joiner is left" in result.stdout
+    assert "No instance of Joiner is left" in result.stdout
     assert f"of {len(nodes)} nodes gone" in result.stderr
     until(actor.is_empty, what="claims and nodes gone", limit=60)
     assert actor.running("web") == 0

@@ -34,7 +34,7 @@ def test_keep_stops_joiner_and_reports_the_number_of_nodes(account: InstalledAcc
 def test_drain_without_nodes_ends_at_once(account: InstalledAccount) -> None:
     answer = uninstall("--nodes", "drain")
 
-    assert (answer.exit_code, answer.out) == (0, "No node of Joiner is left in prod; nothing will be launched\n")
+    assert (answer.exit_code, answer.out) == (0, "No instance of Joiner is left in prod; nothing will be launched\n")
     assert (account.value(), account.sweeps()) == (DRAINING, 0)
 
 
@@ -95,7 +95,7 @@ def test_drain_waits_until_the_last_node_is_gone(account: InstalledAccount) -> N
     with while_it_waits(account, lambda: account.ec2.terminate_instances(InstanceIds=[instance])):
         answer = uninstall("--nodes", "drain", "--timeout", "1")
 
-    assert (answer.exit_code, answer.out) == (0, "No node of Joiner is left in prod; nothing will be launched\n")
+    assert (answer.exit_code, answer.out) == (0, "No instance of Joiner is left in prod; nothing will be launched\n")
     assert answer.err.startswith("0 of 1 node gone; left: default-1")
 
 
