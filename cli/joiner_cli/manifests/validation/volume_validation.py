@@ -5,8 +5,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from joiner.cluster import InvalidField
-from joiner.cluster.quantities import LARGEST, parse_amount
+from joiner.cluster.quantities import LARGEST
 from joiner.pools.codecs.manifest_fields import ManifestProblems
 from joiner.pools.suggestions import refuse_value
 from joiner_cli.manifests.validation.metadata_validation import (
@@ -131,7 +130,5 @@ def _check_modes(spec: Manifest, notes: ManifestProblems, path: str) -> None:
 
 
 def _positive(quantity: Any) -> bool:
-    try:
-        return parse_amount(quantity) > 0
-    except InvalidField:
-        return True  # the schema has noted its type
+    amount = parse_quantity(quantity)
+    return amount is None or amount > 0  # the schema has noted what is no quantity

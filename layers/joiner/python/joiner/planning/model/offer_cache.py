@@ -6,13 +6,12 @@ by its inputs alone, so a plan is the same with and without a cache.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from joiner.catalogue.capacity_settings import NodeCapacities
+from joiner.planning.model.computed_answers import Answer, ComputedAnswers
 from joiner.planning.model.node_offers import OfferSet
 from joiner.pools import InvalidManifest
-
-Answer = TypeVar("Answer")
 
 MOST_OFFER_SETS: Final = 32
 """The number of offer sets that are kept: enough for the pools of a few clusters."""
@@ -25,7 +24,7 @@ class OfferCache:
 
     def __init__(self) -> None:
         self._sets: list[tuple[tuple[object, ...], OfferSet]] = []
-        self._undominated: dict[object, Any] = {}
+        self._undominated = ComputedAnswers(MOST_DOMINANCE_ANSWERS)
         self._conflicts: tuple[object, tuple[InvalidManifest, ...]] | None = None
         self._capacities: list[tuple[tuple[object, ...], NodeCapacities]] = []
 
@@ -48,11 +47,7 @@ class OfferCache:
 
     def undominated(self, question: object, find: Callable[[], Answer]) -> Answer:
         """Return the undominated offers for a question that names all inputs of the answer."""
-        answer: Answer = self._undominated.pop(question) if question in self._undominated else find()
-        self._undominated[question] = answer
-        if len(self._undominated) > MOST_DOMINANCE_ANSWERS:
-            del self._undominated[next(iter(self._undominated))]
-        return answer
+        return self._undominated.find(question, find)
 
 
 def _find_or_make(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from joiner.planning.arrays import Marks, Whole
+from joiner.planning.arrays import Whole, distinct_rows
 from joiner.planning.packing.node_filling import NodePattern, Packing
 from joiner.planning.relaxation.packing_problem import PackingProblem
 from joiner.planning.tuning import MOST_JOINT_PARTS
@@ -57,8 +57,7 @@ def find_independent_parts(problem: PackingProblem, demand: Whole) -> list[Indep
 
 def group_items(problem: PackingProblem, demand: Whole) -> list[Whole]:
     """Return the items with pods, in groups such that no offer is open to items of two groups."""
-    packed = np.packbits(problem.open, axis=1)
-    patterns: Marks = problem.open[np.unique(packed, axis=0, return_index=True)[1]]
+    patterns, _ = distinct_rows(problem.open)
     left, found = demand > 0, list[Whole]()
     while left.any():
         group = np.zeros(problem.items, bool)

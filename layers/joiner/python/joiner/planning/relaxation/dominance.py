@@ -60,12 +60,7 @@ class OfferFrontier:
         searches several times, and with many values of open labels the frontier takes as long as a search."""
         variants = (variant for each in state.offered_pools for variant in each.variants)
         key = tuple((variant, variant.openings) for variant in variants)
-        known: dict[object, OfferFrontier] = state.kept(cls, dict)
-        if key not in known:
-            if len(known) == MOST_KEPT:
-                del known[next(iter(known))]
-            known[key] = cls(state)
-        return known[key]
+        return state.kept(cls, MOST_KEPT).find(key, lambda: cls(state))
 
     def of_weight(self, weight: int) -> Sequence[OfferChoice]:
         """Return the offers of the pools with one weight, the cheapest first."""

@@ -100,11 +100,7 @@ def tabulate_offers(state: PlanState, groups: Sequence[PodGroup], keys: Sequence
         if pool_offers.launchable
     )
     asked = (tuple(groups), tuple(keys), *((variant, variant.openings) for _, variant in sections))
-    known: dict[object, OfferTable] = state.kept(tabulate_offers, dict)
-    if asked not in known:
-        known.clear()
-        known[asked] = _tabulate(state, groups, keys, sections)
-    return known[asked]
+    return state.kept(OfferTable, most=1).find(asked, lambda: _tabulate(state, groups, keys, sections))
 
 
 def _tabulate(

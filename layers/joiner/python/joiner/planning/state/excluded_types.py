@@ -1,9 +1,9 @@
 """Exclude instance types and zones from a search in a state that knows them."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, partial
 from typing import Final
 
 from joiner.planning.model.exotic_offers import ExoticOffers
@@ -37,7 +37,7 @@ def only_opened(state: PlanState) -> Iterator[None]:
     """Let pods use only offers of which they may open a node, and restore the offers at the end."""
     # The same openings each time: what is known of their offers stays valid.
     changed = [
-        (each, state.kept(("only opened", each, each.openings), partial(_without_joined, each.openings)))
+        (each, state.kept("only opened").find(each.openings, partial(_without_joined, each.openings)))
         for each in _all_variants(state)
     ]
     with _changed_openings(changed):
@@ -54,7 +54,7 @@ def all_accepted(state: PlanState) -> Iterator[None]:
     before = [(each, each.variants) for each in state.offered_pools]
     for pool_offers, variants in before:
         # The same variants each time: what is known of their offers stays valid.
-        widest = tuple(state.kept(("accepting all", each, each.openings), each.accepting_all) for each in variants)
+        widest = tuple(state.kept("accepting all").find((each, each.openings), each.accepting_all) for each in variants)
         object.__setattr__(pool_offers, "variants", widest)
     try:
         yield
@@ -67,28 +67,17 @@ def find_closed_pools(state: PlanState, groups: Iterable[PodGroup]) -> list[Pool
     """Return the pools with an offer that could hold a pod of one of these groups, that its rules accept, and of which
     limits allow a node, but of which it may neither open nor join a node."""
     groups = [group for group in groups if not group.refused]
-    found = []
-    for pool_offers in state.offered_pools:
-        allowed = _AllowedOffers(state, pool_offers)
-        if any(_is_closed_to(pool_offers, group, allowed) for group in groups):
-            found.append(pool_offers)
-    return found
+    allowed = cache(partial(_find_allowed, state))
+    return [each for each in state.offered_pools if any(_is_closed_to(each, group, allowed) for group in groups)]
 
 
-class _AllowedOffers:
-    """The offers of one pool of which limits allow one more node, as bits; found when they are first asked for."""
-
-    def __init__(self, state: PlanState, pool_offers: PoolOffers) -> None:
-        self._state, self._pool_offers = state, pool_offers
-
-    @cached_property
-    def bits(self) -> int:
-        variant = self._pool_offers.variants[0]
-        choices = (OfferChoice(self._pool_offers, variant, one, 0) for one in self._pool_offers.launchable)
-        return as_bits([choice.one.index for choice in choices if not self._state.over_limit(choice)])
+def _find_allowed(state: PlanState, pool_offers: PoolOffers) -> int:
+    """Return the offers of a pool of which limits allow one more node, as bits."""
+    choices = (OfferChoice(pool_offers, pool_offers.variants[0], one, 0) for one in pool_offers.launchable)
+    return as_bits([choice.one.index for choice in choices if not state.over_limit(choice)])
 
 
-def _is_closed_to(pool_offers: PoolOffers, group: PodGroup, allowed: _AllowedOffers) -> bool:
+def _is_closed_to(pool_offers: PoolOffers, group: PodGroup, allowed: Callable[[PoolOffers], int]) -> bool:
     closed: dict[OfferSet, int] = {}
     for variant in pool_offers.variants:
         openings = variant.openings
@@ -98,7 +87,7 @@ def _is_closed_to(pool_offers: PoolOffers, group: PodGroup, allowed: _AllowedOff
         bool(closed)
         and group.constraints.untolerated(pool_offers.pool.taints) is None
         and any(
-            offer_set.derived(ExoticOffers).is_held(group.needs, offers & allowed.bits)
+            offer_set.derived(ExoticOffers).is_held(group.needs, offers & allowed(pool_offers))
             for offer_set, offers in closed.items()
         )
     )

@@ -4,11 +4,12 @@
 found, then the plan is written as a value. Every rule of the scheduler is checked before a pod is placed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import ge, itemgetter
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from joiner import names
+from joiner.planning.model.computed_answers import ComputedAnswers
 from joiner.planning.model.node_offers import NodeOffer, OfferChoice, PoolOffers
 from joiner.planning.model.offer_cache import OfferCache
 from joiner.planning.model.pod_groups import PodGroup, PodGroups
@@ -27,7 +28,6 @@ PORTS_TAKEN: Final = "its host ports are taken"
 
 Alternatives: TypeAlias = Sequence[tuple[Sequence[int], tuple[str | None, ...]]]
 """What each offer that can replace another one holds, and its values of the labels with minValues."""
-Kept = TypeVar("Kept")
 
 
 class PlanState:
@@ -73,15 +73,14 @@ class PlanState:
         self.narrow = strict and any(pool_offers.pool.min_values for pool_offers in offered_pools)
         """Whether a pool requires a choice of offers for each node (minValues)."""
         self._domains: dict[PodGroup, frozenset[str]] = {}
-        self._offers, self._kept = dict[PodGroup, int](), dict[object, Any]()
+        self._offers, self._kept = dict[PodGroup, int](), dict[object, ComputedAnswers]()
         self._alternatives: dict[tuple[NodeOffer, int, frozenset[str]], Alternatives] = {}
         self.made_price = sum(node.made.one.offer.price_per_hour for node in self.existing if node.made)
         self._count_existing()
 
-    def kept(self, key: object, make: Callable[[], Kept]) -> Kept:
-        """Return what was made of the state for this key before, or else what ``make`` makes now."""
-        found: Kept = self._kept[key] if key in self._kept else self._kept.setdefault(key, make())
-        return found
+    def kept(self, kind: object, most: int | None = None) -> ComputedAnswers:
+        """Return the known answers to questions of one kind about the state, at most so many."""
+        return self._kept.setdefault(kind, ComputedAnswers(most))
 
     def _count_existing(self) -> None:
         """Count the pods of existing nodes, and the reserved instances that missing nodes of static pools use."""
